@@ -1,0 +1,49 @@
+# One verb for each thing a developer or a user does; `.ci/run` calls the same ones.
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: setup format check test test-fast cluster bench demo proto lock docs clean
+.DEFAULT_GOAL := help
+
+help: ## list the verbs
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+setup: ## install what berth needs here: Debian packages, a virtual environment, locked wheels
+	@tools/setup
+
+format: setup ## put every file into the one form
+	$(BIN)/ruff format agent tests tools
+	$(BIN)/ruff check --fix-only agent tests tools
+
+check: setup ## lint, types, layers, spelling, generated files
+	@tools/check
+
+test-fast: setup ## the tests that need neither a cluster nor minutes
+	$(BIN)/pytest tests/unit tests/integration
+
+cluster: setup ## the tests on a real control plane, real kubelets and containerds
+	$(BIN)/pytest tests/cluster
+
+test: setup ## every test
+	$(BIN)/pytest tests/unit tests/integration tests/cluster
+
+bench: setup ## the figures, as a table and as JSON
+	$(BIN)/pytest tests/bench -m bench
+
+demo: setup ## a pod gets its NIC, without Kubernetes: about a minute
+	$(BIN)/berth rehearse
+
+proto: setup ## generate agent/berth/pb from proto/
+	@$(BIN)/python tools/proto.py
+
+docs: setup ## write the generated pages of docs/reference
+	@$(BIN)/python tools/reference.py
+
+lock: ## resolve requirements/*.lock anew (needs uv)
+	uv pip compile -q --python-version 3.10 --generate-hashes --no-emit-index-url \
+	  --custom-compile-command "make lock" pyproject.toml -o requirements/runtime.lock
+	uv pip compile -q --python-version 3.10 --generate-hashes --no-emit-index-url --extra dev \
+	  --custom-compile-command "make lock" -c requirements/runtime.lock pyproject.toml -o requirements/dev.lock
+
+clean: ## remove what setup and the tools made in the tree
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
