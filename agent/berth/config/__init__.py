@@ -1,0 +1,1 @@
+"""The operator's settings: what each means, and how a file becomes one."""

@@ -1,0 +1,1 @@
+"""The DRA kubelet plugin: slices, claims, registration."""

@@ -1,0 +1,1 @@
+"""This machine: sysfs, uevents, netlink, and the devices found there."""

@@ -1,0 +1,1 @@
+"""The API server: its objects, the credentials for it, and the few requests made to it."""

@@ -1,0 +1,137 @@
+"""Devices: what the machine has, and what a slice says of it.
+
+A `Nic` is every network device that discovery saw, offered or not. A `Device` is what is published
+of an offered one; it knows nothing of JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TypeAlias
+
+import attrs
+
+
+@attrs.frozen
+class Version:
+    """A semantic version, an attribute kind of its own; strict semver 2.0.0 without ``v``."""
+
+    text: str
+
+
+Attribute: TypeAlias = "bool | int | str | Version"
+"""Value of one device attribute; strings and versions are at most 64 bytes."""
+
+
+@attrs.frozen(kw_only=True)
+class CapacityRange:
+    """Amounts that a request may ask for: ``minimum``, and ``step`` upwards from there."""
+
+    minimum: int
+    step: int
+
+
+@attrs.frozen(kw_only=True)
+class Capacity:
+    """One capacity of a device, in base units.
+
+    Attributes:
+        value: The whole amount.
+        default: What a request that does not name it consumes; ``None``: no request policy.
+        values: The only amounts allowed, ascending; excludes ``bounds``.
+    """
+
+    value: int
+    default: int | None = None
+    values: tuple[int, ...] = ()
+    bounds: CapacityRange | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Device:
+    """One device as its slice tells it.
+
+    Attributes:
+        name: DNS label, unique in its pool, the same over reboots and renames.
+        identity: What the thing is, physically; also its key in the ledger.
+        type: ``nic``, ``nic-shared``, ``nic-vfio``, ``rdma``.
+        attributes: Bare names belong to the driver's domain.
+        shared: The device may be allocated to several claims, by its capacities.
+        bucket: Devices of one bucket are placed side by side, so that what changes together is
+            written together.
+    """
+
+    name: str
+    identity: str
+    type: str
+    group: str
+    attributes: Mapping[str, Attribute]
+    capacity: Mapping[str, Capacity] = attrs.field(factory=dict)
+    shared: bool = False
+    bucket: str = ""
+
+
+class NicKind(Enum):
+    """What sort of network device it is (network.md §1.1)."""
+
+    PF = "pf"
+    VF = "vf"
+    PCI = "pci"
+    USB = "usb"
+    VIRTUAL = "virtual"
+    RDMA = "rdma"
+
+
+class NicMode(Enum):
+    """How a group hands its NICs out."""
+
+    EXCLUSIVE = "exclusive"
+    SHARED = "shared"
+    VFIO = "vfio"
+
+
+@attrs.frozen(kw_only=True)
+class Exclusion:
+    """Why a device is not offered.
+
+    Attributes:
+        reason: One of the words of network.md §1.2.
+        detail: The path or the finding, for a person; may be empty.
+    """
+
+    reason: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.detail}" if self.detail else self.reason
+
+
+@attrs.frozen(kw_only=True)
+class Nic:
+    """One network device that discovery saw, or that a claim holds.
+
+    Attributes:
+        identity: ``pci:<address>[/<dev_port>]``, ``usb:<path>`` or ``link:<boot id>:<ifindex>``.
+        name: Its name in slices, whether it is in one or not.
+        group: The TOML group that selects it; empty when none does.
+        ifname: Name at home; empty when it has no link.
+        ifindex: Index in the host's namespace; 0 when it has no link there.
+        pci: Address of the PCI function behind it; empty when there is none.
+        mac: Permanent address, lower case; empty when unknown.
+        held_by: Claims that hold it now, as ``namespace/name``.
+        exclusion: Why it is not offered; ``None`` when it is.
+    """
+
+    identity: str
+    name: str
+    kind: NicKind
+    group: str = ""
+    mode: NicMode = NicMode.EXCLUSIVE
+    ifname: str = ""
+    ifindex: int = 0
+    pci: str = ""
+    driver: str = ""
+    mac: str = ""
+    held_by: tuple[str, ...] = ()
+    exclusion: Exclusion | None = None

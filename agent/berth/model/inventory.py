@@ -1,0 +1,40 @@
+"""The inventory: one snapshot of every device, what is offered of it, and how to find one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import attrs
+
+from berth.model.device import Device, Nic
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class Inventory:
+    """What the node has, at one moment.
+
+    Attributes:
+        nics: Every NIC seen or held, offered or not, ordered by name.
+        devices: What is to be published, in publication order.
+        warnings: What an operator should know of this snapshot, one sentence each.
+    """
+
+    nics: tuple[Nic, ...] = ()
+    devices: tuple[Device, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def nic_by_name(self) -> Mapping[str, Nic]:
+        """NICs by their slice name."""
+        return {nic.name: nic for nic in self.nics}
+
+    @cached_property
+    def nic_by_identity(self) -> Mapping[str, Nic]:
+        """NICs by what they physically are."""
+        return {nic.identity: nic for nic in self.nics}
+
+    @cached_property
+    def device_by_name(self) -> Mapping[str, Device]:
+        """Offered devices by name."""
+        return {device.name: device for device in self.devices}

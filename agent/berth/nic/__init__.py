@@ -1,0 +1,1 @@
+"""What is done to a NIC, decided before it is done."""

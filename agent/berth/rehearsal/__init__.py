@@ -1,0 +1,1 @@
+"""The main job without Kubernetes: stand-ins, and the stage on which they play."""
