@@ -47,7 +47,7 @@ class Consumer:
 
 
 class ConfigSource(Enum):
-    """Who wrote an opaque configuration; a claim's author is a tenant, a class's an administrator."""
+    """Who wrote a configuration: a claim's author is a tenant, a class's an administrator."""
 
     CLASS = "FromClass"
     CLAIM = "FromClaim"

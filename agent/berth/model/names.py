@@ -35,7 +35,7 @@ def is_dns_subdomain(text: str, *, limit: int = LABEL_LIMIT) -> bool:
 
 
 def is_qualified_name(text: str) -> bool:
-    """Whether ``text`` may name an attribute or capacity: a C identifier, with or without domain."""
+    """Whether ``text`` may name an attribute or capacity: ``[domain/]identifier``."""
     domain, slash, identifier = text.rpartition("/")
     if slash and not is_dns_subdomain(domain):
         return False
