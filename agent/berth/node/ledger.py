@@ -1,0 +1,115 @@
+"""Who holds what: one compare-and-set in one place, behind every door.
+
+A device has keys, which are physical things and not names: two devices that cannot be used at the
+same time share a key. A hold takes all keys of a claim at once, or none.
+
+Invariants: an exclusive key has at most one hold; a shared key has at most one hold per share and
+never more slots than it offers; every hold stands in a record on disk before anybody is told.
+Knowingly left out until the device plugin exists: holds of that door.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+import trio
+
+from berth.model.claim import ClaimRef
+
+
+@attrs.frozen(kw_only=True)
+class Hold:
+    """One claim's hold on one key.
+
+    Attributes:
+        key: What is held, such as ``pci:0000:41:00.0``.
+        device: Its slice name, for messages.
+        share: The share's UUID for a device with several holders; ``None`` holds it alone.
+        slots: How many of the device's slots a share takes.
+        limit: Slots that the device offers; meaningless without ``share``.
+    """
+
+    key: str
+    device: str
+    claim: ClaimRef
+    share: str | None = None
+    slots: int = 1
+    limit: int = 1
+
+
+@attrs.frozen(kw_only=True)
+class Conflict:
+    """Why a hold was not given: the wish, and the holds that stand against it."""
+
+    wanted: Hold
+    holders: tuple[Hold, ...]
+
+
+class Ledger:
+    """Every hold of the node; changed on the trio thread alone, never across an ``await``."""
+
+    def __init__(self) -> None:
+        self._holds: dict[str, list[Hold]] = {}
+        self._released = trio.Event()
+
+    def take(self, holds: Sequence[Hold]) -> Conflict | None:
+        """Take all of ``holds``, or none.
+
+        A hold that the same claim has already is no conflict and is not taken twice.
+
+        Returns:
+            The first conflict, or ``None`` when all are taken now.
+        """
+        missing = [hold for hold in holds if hold not in self._holds.get(hold.key, ())]
+        for index, hold in enumerate(missing):
+            against = self._against(hold, missing[:index])
+            if against:
+                return Conflict(wanted=hold, holders=against)
+        for hold in missing:
+            self._holds.setdefault(hold.key, []).append(hold)
+        return None
+
+    def restore(self, holds: Iterable[Hold]) -> None:
+        """Enter holds found on disk as they are: what stood before is not judged anew."""
+        for hold in holds:
+            present = self._holds.setdefault(hold.key, [])
+            if hold not in present:
+                present.append(hold)
+
+    def release(self, claim_uid: str, key: str | None = None) -> None:
+        """Drop the claim's holds (on ``key`` alone if given); unknown ones are no fault."""
+        for held_key in [key] if key is not None else list(self._holds):
+            kept = [h for h in self._holds.get(held_key, ()) if h.claim.uid != claim_uid]
+            if kept:
+                self._holds[held_key] = kept
+            else:
+                self._holds.pop(held_key, None)
+        self._released.set()
+        self._released = trio.Event()
+
+    def holders(self, key: str) -> tuple[Hold, ...]:
+        """Who holds ``key`` now."""
+        return tuple(self._holds.get(key, ()))
+
+    def holds(self) -> tuple[Hold, ...]:
+        """Every hold, by key."""
+        return tuple(hold for key in sorted(self._holds) for hold in self._holds[key])
+
+    async def wait_release(self) -> None:
+        """Wait for the next release, of whatever hold; the caller looks again."""
+        await self._released.wait()
+
+    def _against(self, wanted: Hold, also: Sequence[Hold]) -> tuple[Hold, ...]:
+        others = [
+            *(h for h in self._holds.get(wanted.key, ()) if h.claim.uid != wanted.claim.uid),
+            *(h for h in also if h.key == wanted.key),
+        ]
+        if wanted.share is None:
+            return tuple(others)
+        same = [h for h in others if h.share in (None, wanted.share)]
+        if same:
+            return tuple(same)
+        own = [h for h in self._holds.get(wanted.key, ()) if h.claim.uid == wanted.claim.uid]
+        taken = sum(h.slots for h in [*others, *own])
+        return tuple(others) if taken + wanted.slots > wanted.limit else ()
