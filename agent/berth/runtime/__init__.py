@@ -1,0 +1,1 @@
+"""Machinery on trio that knows no device and no setting."""

@@ -1,0 +1,255 @@
+"""Small files that must be whole or absent: atomic writes, removal and listing in one directory.
+
+The functions block (fsync may take seconds on a bad disk) and are meant for a worker thread;
+`Folder` is their asynchronous form. Whatever the system refuses becomes a `HostError` that names
+the path and carries the system's reason.
+
+A write goes to a temporary file beside the target, is synced, renamed over it, and the folder is
+synced: after a crash at any point the target has its old or its new content. What a crash leaves
+is a temporary file, which `sweep_temporaries` takes away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from berth.errors import HostError
+from berth.runtime.threads import run_in_thread
+
+FILE_MODE: Final = 0o600
+"""Mode of files that only root reads."""
+
+FOLDER_MODE: Final = 0o700
+"""Mode of folders that only root enters."""
+
+READ_LIMIT: Final = 16 * 1024 * 1024
+"""Largest file that is read, in bytes."""
+
+_PREFIX: Final = ".berth-"
+_SUFFIX: Final = ".tmp"
+_MENDS: Final = {
+    errno.ENOSPC: "free space on that file system",
+    errno.EDQUOT: "raise the quota or free space",
+    errno.EROFS: "make it writable: remount it, or add its path to ReadWritePaths= by a drop-in",
+    errno.EACCES: "check owner and mode of the folder, and ReadWritePaths= of the unit",
+    errno.EPERM: "check owner and mode of the folder, and ReadWritePaths= of the unit",
+}
+
+
+def host_error(error: OSError, path: Path, doing: str) -> HostError:
+    """Turn the system's refusal into ours.
+
+    Args:
+        error: What the system said.
+        path: The path that was asked for.
+        doing: What was tried, as in ``cannot write``.
+    """
+    number = error.errno or 0
+    reason = os.strerror(number) if number else str(error)
+    return HostError(str(path), f"{doing}: {reason}", mend=_MENDS.get(number, ""), errno=number)
+
+
+@contextlib.contextmanager
+def _refusals(path: Path, doing: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise host_error(error, path, doing) from error
+
+
+def make_folder(path: Path, *, mode: int = FOLDER_MODE) -> None:
+    """Make a folder and those above it; an existing one is left as it is.
+
+    Raises:
+        HostError: It cannot be made, or something else lies there.
+    """
+    with _refusals(path, "cannot make the folder"):
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+
+
+def write_file(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
+    """Put ``data`` at ``path``, whole or not at all, and on the disk before it returns.
+
+    Raises:
+        HostError: The folder is missing, read-only or full; the old content stays.
+    """
+    temporary = path.with_name(f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}")
+    with _refusals(path, "cannot write"):
+        try:
+            _write_synced(temporary, data, mode=mode)
+            temporary.rename(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+        _sync_folder(path.parent)
+
+
+def _write_synced(path: Path, data: bytes, *, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with os.fdopen(descriptor, "wb", buffering=0) as file:
+        os.fchmod(descriptor, mode)
+        view = memoryview(data)
+        while view:
+            view = view[file.write(view) :]
+        os.fsync(descriptor)
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_file(path: Path, *, limit: int = READ_LIMIT) -> bytes | None:
+    """Give the content of a regular file, or None when there is none.
+
+    Raises:
+        HostError: It cannot be read, is no regular file, or is longer than ``limit`` bytes.
+    """
+    try:
+        # A FIFO or a device in the place of a file must not hold the thread up.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise host_error(error, path, "cannot read") from error
+    with os.fdopen(descriptor, "rb") as file, _refusals(path, "cannot read"):
+        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        data = file.read(limit + 1) if regular else b""
+    if not regular:
+        raise HostError(str(path), "is no regular file")
+    if len(data) > limit:
+        raise HostError(str(path), f"is longer than {limit} bytes")
+    return data
+
+
+def remove_file(path: Path) -> bool:
+    """Take a file away, and see to it that it is gone from the disk too.
+
+    Returns:
+        Whether there was one.
+
+    Raises:
+        HostError: It is there and cannot be removed.
+    """
+    with _refusals(path, "cannot remove"):
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            return False
+        _sync_folder(path.parent)
+    return True
+
+
+def list_names(folder: Path, *, prefix: str = "", suffix: str = "") -> tuple[str, ...]:
+    """Give the names of the regular files in a folder, sorted; none when it is missing.
+
+    Temporary files of a write under way and other hidden files are left out.
+
+    Raises:
+        HostError: It cannot be read.
+    """
+    with _refusals(folder, "cannot list"):
+        if not folder.exists():
+            return ()
+        with os.scandir(folder) as entries:
+            files = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+    return tuple(
+        sorted(
+            name
+            for name in files
+            if name.startswith(prefix) and name.endswith(suffix) and not name.startswith(".")
+        )
+    )
+
+
+def quarantine_file(path: Path) -> Path:
+    """Move a file that cannot be used out of the way, and give its new path beside it.
+
+    The new name ends in ``.bad-N`` with the first N that is free, so nothing is overwritten and
+    no listing by suffix meets it again.
+
+    Raises:
+        HostError: It cannot be moved.
+    """
+    with _refusals(path, "cannot set aside"):
+        for number in range(1, 10_000):
+            aside = path.with_name(f"{path.name}.bad-{number}")
+            try:
+                # A link refuses to overwrite, a rename does not.
+                os.link(path, aside, follow_symlinks=False)
+            except FileExistsError:
+                continue
+            path.unlink()
+            _sync_folder(path.parent)
+            return aside
+    raise HostError(str(path), "cannot set aside: too many files were set aside before")
+
+
+def sweep_temporaries(folder: Path) -> tuple[Path, ...]:
+    """Remove what interrupted writes left in a folder, and give what was removed.
+
+    Only to be called while nobody writes there, as at start.
+
+    Raises:
+        HostError: The folder cannot be read, or a file in it cannot be removed.
+    """
+    with _refusals(folder, "cannot sweep"):
+        leftovers = sorted(folder.glob(f"{_PREFIX}*{_SUFFIX}"))
+        for path in leftovers:
+            path.unlink(missing_ok=True)
+    return tuple(leftovers)
+
+
+class Folder:
+    """One directory of small files, for tasks: each operation runs in a worker thread.
+
+    A cancel is served only when the operation under way has ended, so a file is never left
+    half written; whether it was written then is for the next start to find out.
+
+    Args:
+        path: The directory; `make` makes it.
+        mode: Of the files written into it.
+    """
+
+    def __init__(self, path: Path, *, mode: int = FILE_MODE) -> None:
+        self.path = path
+        self._mode = mode
+
+    async def make(self, *, mode: int = FOLDER_MODE) -> None:
+        """Make the folder; see `make_folder`."""
+        await run_in_thread("files", make_folder, self.path, mode=mode)
+
+    async def write(self, name: str, data: bytes) -> None:
+        """Write one file; see `write_file`."""
+        await run_in_thread("files", write_file, self.path / name, data, mode=self._mode)
+
+    async def read(self, name: str, *, limit: int = READ_LIMIT) -> bytes | None:
+        """Read one file, None when it is not there; see `read_file`."""
+        return await run_in_thread("files", read_file, self.path / name, limit=limit)
+
+    async def remove(self, name: str) -> bool:
+        """Remove one file; see `remove_file`."""
+        return await run_in_thread("files", remove_file, self.path / name)
+
+    async def names(self, *, prefix: str = "", suffix: str = "") -> tuple[str, ...]:
+        """List the files; see `list_names`."""
+        return await run_in_thread("files", list_names, self.path, prefix=prefix, suffix=suffix)
+
+    async def quarantine(self, name: str) -> Path:
+        """Set one file aside; see `quarantine_file`."""
+        return await run_in_thread("files", quarantine_file, self.path / name)
+
+    async def sweep(self) -> tuple[Path, ...]:
+        """Remove what interrupted writes left; see `sweep_temporaries`."""
+        return await run_in_thread("files", sweep_temporaries, self.path)

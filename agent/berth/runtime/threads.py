@@ -1,0 +1,90 @@
+"""Worker threads for what blocks, a limiter per kind of work, and the once-only decision.
+
+A limiter per kind keeps a disk that hangs from taking the threads that netlink needs.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import threading
+from collections.abc import Callable
+from typing import Final, ParamSpec, TypeVar
+
+import trio
+from trio.lowlevel import RunVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+DEFAULT_TOTAL: Final = 4
+"""Threads of one kind at a time, where nobody asks for another number."""
+
+_limiters: RunVar[dict[str, trio.CapacityLimiter]] = RunVar("berth-thread-limiters")
+
+
+def thread_limiter(kind: str, *, total: int = DEFAULT_TOTAL) -> trio.CapacityLimiter:
+    """Give the limiter of one kind of work in this run, such as ``"files"`` or ``"netlink"``.
+
+    Args:
+        kind: Name of the work; the first call for it in a run makes the limiter.
+        total: Most threads of this kind at a time; later calls do not change it.
+    """
+    try:
+        limiters = _limiters.get()
+    except LookupError:
+        limiters = {}
+        _limiters.set(limiters)
+    return limiters.setdefault(kind, trio.CapacityLimiter(total))
+
+
+async def run_in_thread(
+    kind: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Run a blocking function in a worker thread of its kind.
+
+    A cancel is served only when the function has returned, so that nothing is left half done.
+    """
+    return await trio.to_thread.run_sync(
+        functools.partial(function, *args, **kwargs), limiter=thread_limiter(kind)
+    )
+
+
+class Verdict(enum.Enum):
+    """Who came first: the work, or the end of the time for it."""
+
+    DONE = "done"
+    LATE = "late"
+
+
+class Decision:
+    """Settles once, between a worker thread and trio, whether work counts as done or as late.
+
+    The thread calls `claim_done` with its work finished: True means that the other side will
+    report it, False that it must undo it. The trio side calls `claim_late` when the time is over:
+    True means that it may answer "late", False that the result is there after all.
+    Exactly one of the two is told True. Both may be called from any thread and never block.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._verdict: Verdict | None = None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What was settled; None while nothing is."""
+        return self._verdict
+
+    def claim_done(self) -> bool:
+        """Settle for "done", unless "late" was first."""
+        return self._settle(Verdict.DONE)
+
+    def claim_late(self) -> bool:
+        """Settle for "late", unless "done" was first."""
+        return self._settle(Verdict.LATE)
+
+    def _settle(self, verdict: Verdict) -> bool:
+        with self._lock:
+            if self._verdict is None:
+                self._verdict = verdict
+            return self._verdict is verdict
