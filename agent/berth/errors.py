@@ -74,6 +74,7 @@ class KubeError(BerthError):
     Args:
         status: HTTP status, 0 when no answer came.
         reason: Kubernetes' own reason word, such as ``NotFound``; empty when there is none.
+        fields: Paths of the object that were refused, such as ``spec.devices[3].name``.
     """
 
     def __init__(
@@ -85,10 +86,12 @@ class KubeError(BerthError):
         mend: str = "",
         status: int = 0,
         reason: str = "",
+        fields: Iterable[str] = (),
     ) -> None:
         super().__init__(where, found, rule=rule, mend=mend)
         self.status = status
         self.reason = reason
+        self.fields = tuple(fields)
 
 
 class ClaimError(BerthError):

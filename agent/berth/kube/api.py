@@ -1,0 +1,185 @@
+"""What the agent asks of the API server: the one interface that `node` and `dra` know.
+
+`berth.kube.client.connect` gives the real one; tests may give a fake. Every method raises
+`KubeError`: ``status`` 0 when no answer came, else the server's. What is gone is told with status
+404, whatever the server's authorizer made of it. No method waits for ever: a server that hangs ends
+a call within `CALL_LIMIT_S`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NoReturn, Protocol, TypeAlias
+
+import attrs
+
+from berth.errors import KubeError
+from berth.kube.slices import Slice
+from berth.kube.status import DeviceStatus
+from berth.model.claim import Claim, ClaimRef
+
+CALL_LIMIT_S: Final = 20.0
+"""Longest time that one call may take, connecting and reading included."""
+
+
+@attrs.frozen(kw_only=True)
+class SliceQuery:
+    """Which slices: those of a driver on a node.
+
+    Attributes:
+        node_name: Empty asks for all nodes, which only an administrator's credentials may.
+    """
+
+    driver: str
+    node_name: str
+
+
+@attrs.frozen(kw_only=True)
+class SlicesListed:
+    """Everything there is now; what was known before is to be forgotten."""
+
+    slices: tuple[Slice, ...]
+
+
+@attrs.frozen(kw_only=True)
+class SliceSeen:
+    """One slice was created or changed."""
+
+    slice: Slice
+
+
+@attrs.frozen(kw_only=True)
+class SliceGone:
+    """One slice was deleted; this is its last state."""
+
+    slice: Slice
+
+
+@attrs.frozen(kw_only=True)
+class WatchInterrupted:
+    """The watch broke and is taken up again by itself; until then nothing new is seen.
+
+    Attributes:
+        retry_s: Seconds until the next attempt.
+        attempts: Failures in a row, this one included; 1 is the moment to tell somebody.
+    """
+
+    error: KubeError
+    retry_s: float
+    attempts: int
+
+
+SliceEvent: TypeAlias = "SlicesListed | SliceSeen | SliceGone | WatchInterrupted"
+
+
+@attrs.frozen(kw_only=True)
+class Node:
+    """A Node object, as far as we need it.
+
+    Attributes:
+        addresses: Internal and external IP addresses of its status.
+    """
+
+    name: str
+    uid: str
+    addresses: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class ServerVersion:
+    """``/version``: two numbers to decide by, and the whole text for people."""
+
+    major: int
+    minor: int
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class Identity:
+    """Whom the agent is to the API server, and where that was found.
+
+    Attributes:
+        kind: ``kubeconfig``, ``token`` or ``kubelet``.
+        source: The file it came from.
+        server: The API server's address.
+        node_name: The node that a kubelet's certificate names; empty when there is none.
+    """
+
+    kind: str
+    source: str
+    server: str
+    node_name: str = ""
+
+
+class KubeApi(Protocol):
+    """The API server, as the agent uses it."""
+
+    @property
+    def identity(self) -> Identity:
+        """Whom we are to the server."""
+
+    async def get_claim(self, ref: ClaimRef, *, driver: str) -> Claim:
+        """The claim, reduced to ``driver``.
+
+        An authorizer that lags behind the binding of a pod is given some seconds.
+
+        Raises:
+            KubeError: There is no such claim (status 404), or the server did not answer.
+            ClaimError: Another claim has the name now, or it has no allocation.
+        """
+
+    async def list_slices(self, query: SliceQuery) -> tuple[Slice, ...]:
+        """All slices that ``query`` asks for, in the order of their names."""
+
+    async def watch_slices(
+        self, query: SliceQuery, report: Callable[[SliceEvent], None]
+    ) -> NoReturn:
+        """Tell ``report`` of every change, the whole list first, until cancelled.
+
+        Broken connections are mended inside; ``report`` must not block and must not raise.
+        """
+
+    async def create_slice(self, wanted: Slice) -> Slice:
+        """Create a slice; returns it as the server stored it, which may lack fields.
+
+        Raises:
+            KubeError: 422 with the refused paths in ``fields``, 409 when the name is taken.
+        """
+
+    async def update_slice(self, wanted: Slice) -> Slice:
+        """Replace a slice by name; returns it as the server stored it.
+
+        Raises:
+            KubeError: 409 when it changed since ``resource_version``, 404 when it is gone, 422 with
+                the refused paths in ``fields``.
+        """
+
+    async def delete_slice(self, gone: Slice) -> None:
+        """Delete a slice if it is still this one; being gone already is success.
+
+        Raises:
+            KubeError: 409 when it has another UID or, where given, another resource version.
+        """
+
+    async def apply_claim_status(
+        self, ref: ClaimRef, devices: Sequence[DeviceStatus], *, driver: str, manager: str
+    ) -> None:
+        """Write all of our entries of a claim's ``status.devices`` in one server-side apply.
+
+        Raises:
+            KubeError: 404 when the claim is gone, 409 when another claim has its name, 403 or 422
+                when the credentials do not suffice (read the text).
+        """
+
+    async def get_node(self, name: str) -> Node:
+        """The Node object.
+
+        Raises:
+            KubeError: 404 when there is none, 403 when the credentials are another node's.
+        """
+
+    async def server_version(self) -> ServerVersion:
+        """The version of the server that answers."""
+
+    def local_endpoints(self) -> tuple[str, ...]:
+        """Own IP addresses of the connections to the server that are open now."""

@@ -1,0 +1,81 @@
+"""Kubernetes quantities: text to an exact number and back to the server's canonical form.
+
+Source: ``apimachinery/pkg/api/resource/quantity.go`` (1.37): a number is a signed decimal followed
+by a decimal suffix, a binary suffix or a decimal exponent. The server stores what it was sent in
+canonical form (``1024Mi`` comes back as ``1Gi``), so texts are compared by value, never as texts.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Final
+
+_TEXT: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d+))?")
+
+_DECIMAL: Final = {
+    "n": -9,
+    "u": -6,
+    "m": -3,
+    "": 0,
+    "k": 3,
+    "M": 6,
+    "G": 9,
+    "T": 12,
+    "P": 15,
+    "E": 18,
+}
+_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+
+_LENGTH_LIMIT: Final = 64
+"""Longest text that is read, in characters; the longest sensible one has some twenty."""
+
+_EXPONENT_LIMIT: Final = 64
+"""Largest exponent that is read: more is an attack on memory, since the value is kept exactly."""
+
+
+def parse_quantity(text: str) -> Fraction:
+    """The exact value of ``text``; equal to an ``int`` where it is a whole number.
+
+    Raises:
+        ValueError: ``text`` is not a quantity.
+    """
+    match = _TEXT.fullmatch(text) if len(text) <= _LENGTH_LIMIT else None
+    if match is None:
+        raise ValueError(f"{text[:_LENGTH_LIMIT]!r} is not a quantity")
+    number, suffix, exponent = match.groups()
+    if suffix in _BINARY:
+        return Fraction(number) * (1 << _BINARY[suffix])
+    power = int(exponent) if exponent else _DECIMAL[suffix or ""]
+    if abs(power) > _EXPONENT_LIMIT:
+        raise ValueError(f"{text!r} has an exponent beyond {_EXPONENT_LIMIT}")
+    return Fraction(number) * Fraction(10) ** power
+
+
+def format_quantity(value: int) -> str:
+    """A whole number as the server would write it: the largest suffix that divides it.
+
+    A number that only powers of 1024 divide is written with a binary suffix, which people read
+    better than ten digits: ``151397597184`` becomes ``141Gi``.
+    """
+    if value % 1000 and not value % 1024:
+        return _with_suffix(value, base=1024, suffixes=tuple(_BINARY))
+    return _with_suffix(value, base=1000, suffixes=("k", "M", "G", "T", "P", "E"))
+
+
+def same_quantity(one: str, other: str) -> bool:
+    """Whether two texts are the same amount; texts that are no quantities must be equal."""
+    try:
+        return parse_quantity(one) == parse_quantity(other)
+    except ValueError:
+        return one == other
+
+
+def _with_suffix(value: int, *, base: int, suffixes: tuple[str, ...]) -> str:
+    chosen = ""
+    for suffix in suffixes:
+        if value == 0 or value % base:
+            break
+        value //= base
+        chosen = suffix
+    return f"{value}{chosen}"

@@ -1,0 +1,191 @@
+"""ResourceSlices: values to the JSON that the API server takes, and what it holds back to values.
+
+A `Slice` is one ResourceSlice, as wanted or as the server has it. Its devices stay JSON, since what
+the server returns may hold fields that this program does not know; `device_json` makes them from
+`berth.model.device`. Two slices are compared by `berth.kube.compare`, never by ``==``.
+
+Source: ``k8s.io/api/resource/v1/types.go`` of 1.37.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from berth.kube import fields
+from berth.kube.quantity import format_quantity
+from berth.model.device import Attribute, Capacity, Device, Version
+
+API_VERSION: Final = "resource.k8s.io/v1"
+
+_OWN: Final = frozenset({"driver", "pool", "nodeName", "devices"})
+"""Fields of ``spec`` that a node-local driver sets; any other was put there by somebody else."""
+
+
+@attrs.frozen(kw_only=True)
+class Owner:
+    """The Node that a slice belongs to: when it goes, the garbage collector removes the slice."""
+
+    name: str
+    uid: str
+
+
+@attrs.frozen(kw_only=True)
+class Slice:
+    """One ResourceSlice of a node.
+
+    Attributes:
+        driver: Name of the DRA driver.
+        pool: Name of the pool.
+        generation: Generation of the pool, the same in all its slices.
+        slice_count: How many slices the pool has in this generation.
+        node_name: The node; empty in a foreign slice that is bound otherwise.
+        devices: Devices as JSON, in the order that the scheduler tries them.
+        name: Name of the object; empty while it is not created.
+        generate_name: Prefix from which the server makes the name at creation.
+        uid: Identity of the object; empty while it is not created.
+        resource_version: Version of the object; empty while it is not created.
+        owner: The node as an object, ``None`` when the object names none.
+        others: Fields of ``spec`` that we never set. Anything here is a foreign edit.
+    """
+
+    driver: str
+    pool: str
+    generation: int
+    slice_count: int
+    node_name: str
+    devices: tuple[Mapping[str, Any], ...]
+    name: str = ""
+    generate_name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    owner: Owner | None = None
+    others: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+def slice_json(wanted: Slice) -> dict[str, Any]:
+    """The object to POST or PUT for ``wanted``.
+
+    Without a ``name`` it asks the server to make one from ``generate_name``. A ``resource_version``
+    makes a PUT fail with 409 when somebody else wrote in between.
+    """
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ResourceSlice",
+        "metadata": _metadata(wanted),
+        "spec": spec_json(wanted),
+    }
+
+
+def spec_json(wanted: Slice) -> dict[str, Any]:
+    """The ``spec`` of ``wanted``, without what is empty."""
+    spec = {
+        "driver": wanted.driver,
+        "pool": {
+            "name": wanted.pool,
+            "generation": wanted.generation,
+            "resourceSliceCount": wanted.slice_count,
+        },
+        "nodeName": wanted.node_name,
+        "devices": list(wanted.devices),
+        **wanted.others,
+    }
+    return {key: value for key, value in spec.items() if value not in ("", [])}
+
+
+def slice_from_json(value: Any) -> Slice:
+    """Read a ResourceSlice; unknown fields are kept in ``devices`` and ``others``, else ignored.
+
+    Raises:
+        RemoteProtocolError: ``value`` is no ResourceSlice.
+    """
+    metadata = fields.mapping(value, "metadata")
+    spec = fields.mapping(value, "spec")
+    pool = fields.mapping(spec, "pool")
+    return Slice(
+        driver=fields.text(spec, "driver"),
+        pool=fields.text(pool, "name"),
+        generation=fields.integer(pool, "generation"),
+        slice_count=fields.integer(pool, "resourceSliceCount"),
+        node_name=fields.text(spec, "nodeName"),
+        devices=tuple(fields.mappings(spec, "devices")),
+        name=fields.text(metadata, "name"),
+        generate_name=fields.text(metadata, "generateName"),
+        uid=fields.text(metadata, "uid"),
+        resource_version=fields.text(metadata, "resourceVersion"),
+        owner=_owner(metadata),
+        others={key: value for key, value in spec.items() if key not in _OWN},
+    )
+
+
+def device_json(device: Device) -> dict[str, Any]:
+    """One device as a slice's ``spec.devices`` holds it, quantities in canonical form."""
+    result: dict[str, Any] = {
+        "name": device.name,
+        "attributes": {
+            name: attribute_json(value) for name, value in sorted(device.attributes.items())
+        },
+    }
+    if device.capacity:
+        result["capacity"] = {
+            name: _capacity_json(value) for name, value in sorted(device.capacity.items())
+        }
+    if device.shared:
+        result["allowMultipleAllocations"] = True
+    return result
+
+
+def attribute_json(value: Attribute) -> dict[str, Any]:
+    """One attribute as the API's union of kinds; metadata files use the same form."""
+    if isinstance(value, Version):
+        return {"version": value.text}
+    if isinstance(value, bool):
+        return {"bool": value}
+    return {"int": value} if isinstance(value, int) else {"string": value}
+
+
+def _capacity_json(capacity: Capacity) -> dict[str, Any]:
+    result: dict[str, Any] = {"value": format_quantity(capacity.value)}
+    policy: dict[str, Any] = {}
+    if capacity.default is not None:
+        policy["default"] = format_quantity(capacity.default)
+    if capacity.values:
+        policy["validValues"] = [format_quantity(value) for value in capacity.values]
+    if capacity.bounds is not None:
+        policy["validRange"] = {
+            "min": format_quantity(capacity.bounds.minimum),
+            "step": format_quantity(capacity.bounds.step),
+        }
+    if policy:
+        result["requestPolicy"] = policy
+    return result
+
+
+def _metadata(wanted: Slice) -> dict[str, Any]:
+    named = {
+        "name": wanted.name,
+        "generateName": "" if wanted.name else wanted.generate_name,
+        "uid": wanted.uid,
+        "resourceVersion": wanted.resource_version,
+    }
+    metadata: dict[str, Any] = {key: value for key, value in named.items() if value}
+    if wanted.owner is not None:
+        metadata["ownerReferences"] = [
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "name": wanted.owner.name,
+                "uid": wanted.owner.uid,
+                "controller": True,
+            }
+        ]
+    return metadata
+
+
+def _owner(metadata: Mapping[str, Any]) -> Owner | None:
+    for reference in fields.mappings(metadata, "ownerReferences"):
+        if fields.text(reference, "kind") == "Node" and reference.get("controller") is True:
+            return Owner(name=fields.text(reference, "name"), uid=fields.text(reference, "uid"))
+    return None
