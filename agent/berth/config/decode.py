@@ -1,0 +1,198 @@
+"""TOML tables as classes: how keys are declared, and how a document becomes values.
+
+A table is a frozen attrs class whose fields are made by `key`, `table` and `tables`; everything
+else (decoding, unknown keys, the reference page, the default file) follows from the class. So a
+table is added to the configuration by writing its class and one field in its parent.
+
+Reading never stops at a fault. A key at fault takes its default, the fault is noted at its place,
+and the rest is read on; the caller throws the value away if anything was noted.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Generic, TypeVar
+
+import attrs
+
+from berth.config.finding import Cursor
+from berth.config.forms import Form, listed
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+_KEY: Final = "berth.key"
+
+
+@attrs.frozen(kw_only=True)
+class Key:
+    """What is known of one key.
+
+    Attributes:
+        name: As it stands in TOML; the attribute may differ (``group`` and ``groups``).
+        attribute: Name of the attrs field.
+        form: How its value is read.
+        default: The value without the key; for a required key only a placeholder.
+        meaning: One or more sentences.
+        unit: Of a number; empty when it has none.
+        required: The table is at fault without it.
+        known_as: Names that other programs use for it, for the hint at an unknown key.
+    """
+
+    name: str
+    attribute: str
+    form: Form[Any]
+    default: Any
+    meaning: str
+    unit: str = ""
+    required: bool = False
+    known_as: tuple[str, ...] = ()
+
+
+def key(
+    form: Form[T],
+    default: D,
+    meaning: str,
+    *,
+    unit: str = "",
+    name: str = "",
+    required: bool = False,
+    known_as: tuple[str, ...] = (),
+) -> T | D:
+    """Declare a key as the field of a table class; see `Key` for the arguments."""
+    facts = {
+        "name": name,
+        "form": form,
+        "meaning": meaning,
+        "unit": unit,
+        "required": required,
+        "known_as": known_as,
+    }
+    field: T | D = attrs.field(default=default, metadata={_KEY: facts})
+    return field
+
+
+def table(kind: type[T], meaning: str, *, name: str = "") -> T:
+    """Declare a table inside a table; without it, all its keys have their defaults."""
+    return key(Table(kind), kind(), meaning, name=name)
+
+
+def tables(
+    kind: type[T],
+    meaning: str,
+    *,
+    name: str,
+    check: Callable[[tuple[T, ...], Cursor], None] = lambda _items, _cursor: None,
+) -> tuple[T, ...]:
+    """Declare an array of tables.
+
+    Args:
+        kind: The class of one item.
+        meaning: What an item stands for.
+        name: The key, in the singular.
+        check: Looks at the items together; it also sees those at fault, with defaults in place of
+            what could not be read, and gets the cursor of the array.
+    """
+    return key(Tables(kind, check), (), meaning, name=name)
+
+
+def keys_of(kind: type[Any]) -> tuple[Key, ...]:
+    """The keys of a table class, in the order of their declaration."""
+    return tuple(_keys(kind))
+
+
+def _keys(kind: type[Any]) -> Iterator[Key]:
+    for field in attrs.fields(kind):
+        if facts := field.metadata.get(_KEY):
+            facts = {**facts, "name": facts["name"] or field.name}
+            yield Key(attribute=field.name, default=field.default, **facts)
+
+
+@attrs.frozen
+class Table(Form[T], Generic[T]):
+    """A table, read into a class; a method ``check(cursor)`` of the class sees it when whole."""
+
+    kind: type[T]
+
+    @property
+    def label(self) -> str:  # noqa: D102 - told by Form
+        return "table"
+
+    def read(self, value: object, cursor: Cursor) -> T | None:  # noqa: D102 - told by Form
+        if not isinstance(value, Mapping):
+            cursor.refuse(value, rule="it must be a table")
+            return None
+        before = len(cursor.findings)
+        built = self.kind(**dict(_read_keys(self.kind, value, cursor)))
+        check: Callable[[Cursor], None] | None = getattr(built, "check", None)
+        if check is not None and len(cursor.findings) == before:
+            check(cursor)
+        return built
+
+
+@attrs.frozen
+class Tables(Form["tuple[T, ...]"], Generic[T]):
+    """An array of tables."""
+
+    kind: type[T]
+    check: Callable[[tuple[T, ...], Cursor], None]
+
+    @property
+    def label(self) -> str:  # noqa: D102 - told by Form
+        return "array of tables"
+
+    def read(self, value: object, cursor: Cursor) -> tuple[T, ...] | None:  # noqa: D102 - see Form
+        if isinstance(value, Mapping):
+            header = ".".join(str(step) for step in cursor.steps)
+            cursor.say("is one table", rule="it is an array", mend=f"write [[{header}]]")
+            value = [value]
+        if not isinstance(value, list):
+            cursor.refuse(value, rule="it must be an array of tables")
+            return None
+        form = Table(self.kind)
+        read = (form.read(item, cursor.at(number)) for number, item in enumerate(value))
+        items = tuple(item if item is not None else self.kind() for item in read)
+        self.check(items, cursor)
+        return items
+
+
+def _read_keys(
+    kind: type[Any], raw: Mapping[str, Any], cursor: Cursor
+) -> Iterator[tuple[str, Any]]:
+    known = {each.name: each for each in _keys(kind)}
+    for name, value in raw.items():
+        if name not in known:
+            _unknown(name, value, known, cursor)
+            continue
+        read = known[name].form.read(value, cursor.at(name))
+        if read is not None:
+            yield known[name].attribute, read
+    for each in known.values():
+        if each.required and each.name not in raw:
+            cursor.say(f"lacks {each.name}", rule=f"it must be given: {each.form.label}")
+
+
+def _unknown(name: str, value: object, known: Mapping[str, Key], cursor: Cursor) -> None:
+    nearest = nearest_key(name, known)
+    top = not cursor.steps
+    names = [f"[{each}]" for each in known] if top else list(known)
+    rule = f"the {'tables' if top else 'keys here'} are {listed(names)}"
+    if top and not isinstance(value, Mapping | list):
+        rule = f"every key stands in a table, and {rule}"
+    cursor.at(name).say("is unknown", rule=rule, mend=f"nearest is {nearest}" if nearest else "")
+
+
+def nearest_key(name: str, known: Mapping[str, Key]) -> str:
+    """The known key that ``name`` was probably meant to be; empty when none is near."""
+    spellings = {
+        _plain(spelling): each.name
+        for each in known.values()
+        for spelling in (*each.known_as, each.name)
+    }
+    close = difflib.get_close_matches(_plain(name), spellings, n=1)
+    return spellings[close[0]] if close else ""
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")

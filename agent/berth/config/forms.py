@@ -1,0 +1,271 @@
+"""The forms that values of keys take: how each is read strictly, and how each is described."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from berth.config.finding import Cursor, toml_text
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
+
+
+class Form(abc.ABC, Generic[T]):
+    """How the value of one key is read."""
+
+    __slots__ = ()
+
+    @property
+    @abc.abstractmethod
+    def label(self) -> str:
+        """The form in words, for the reference page and for messages."""
+
+    @abc.abstractmethod
+    def read(self, value: object, cursor: Cursor) -> T | None:
+        """Turn a TOML value into ours; ``None`` when that was refused, which the cursor knows."""
+
+
+@attrs.frozen
+class Flag(Form[bool]):
+    """True or false."""
+
+    @property
+    def label(self) -> str:  # noqa: D102 - told by Form
+        return "true or false"
+
+    def read(self, value: object, cursor: Cursor) -> bool | None:  # noqa: D102 - told by Form
+        if isinstance(value, bool):
+            return value
+        wanted = str(value).lower()
+        mend = f"write {wanted}, without quotes" if wanted in {"true", "false"} else ""
+        cursor.refuse(value, rule="it must be true or false", mend=mend)
+        return None
+
+
+@attrs.frozen(kw_only=True)
+class Whole(Form[int]):
+    """A whole number within bounds, both allowed."""
+
+    least: int
+    most: int
+
+    @property
+    def label(self) -> str:  # noqa: D102 - told by Form
+        return f"whole number from {self.least} to {self.most}"
+
+    def read(self, value: object, cursor: Cursor) -> int | None:  # noqa: D102 - told by Form
+        if type(value) is int and self.least <= value <= self.most:
+            return value
+        cursor.refuse(value, rule=f"it must be a {self.label}", mend=_unquoted(value))
+        return None
+
+
+@attrs.frozen(kw_only=True)
+class Number(Form[float]):
+    """A number, whole or not, above one bound and up to another."""
+
+    above: float
+    most: float
+
+    @property
+    def label(self) -> str:  # noqa: D102 - told by Form
+        return f"number above {self.above:g}, at most {self.most:g}"
+
+    def read(self, value: object, cursor: Cursor) -> float | None:  # noqa: D102 - told by Form
+        if type(value) in {int, float}:
+            number = float(str(value))
+            if self.above < number <= self.most:
+                return number
+        rule = f"it must be above {self.above:g} and at most {self.most:g}"
+        mend = _unquoted(value) or "drop the line for the default"
+        cursor.refuse(value, rule=rule, mend=mend)
+        return None
+
+
+@attrs.frozen(kw_only=True)
+class Text(Form[T], Generic[T]):
+    """A string that is parsed further.
+
+    Attributes:
+        what: The form in words, to follow "it must be".
+        parse: Gives the value, or ``None`` when the string is not of this form.
+        hint: Makes the mend from the string that was refused.
+        number_hint: Makes the mend from what was written in place of a string.
+    """
+
+    what: str
+    parse: Callable[[str], T | None]
+    hint: Callable[[str], str] = lambda _text: ""
+    number_hint: Callable[[str], str] = lambda written: f'write "{written}", in quotes'
+
+    @property
+    def label(self) -> str:  # noqa: D102 - told by Form
+        return self.what
+
+    def read(self, value: object, cursor: Cursor) -> T | None:  # noqa: D102 - told by Form
+        if isinstance(value, str):
+            parsed = self.parse(value)
+            if parsed is None:
+                cursor.refuse(value, rule=f"it must be {self.what}", mend=self.hint(value))
+            return parsed
+        scalar = not isinstance(value, list | Mapping | bool)
+        mend = self.number_hint(cursor.written(value)) if scalar else ""
+        cursor.refuse(value, rule=f"it must be {self.what}", mend=mend)
+        return None
+
+
+@attrs.frozen(kw_only=True)
+class Choice(Form[E], Generic[E]):
+    """One of a few words.
+
+    Attributes:
+        kind: The words.
+        now: Those that this version can do; all when empty.
+    """
+
+    kind: type[E]
+    now: tuple[E, ...] = ()
+
+    @property
+    def allowed(self) -> tuple[E, ...]:
+        """What may be written today."""
+        return self.now or tuple(self.kind)
+
+    @property
+    def label(self) -> str:  # noqa: D102 - told by Form
+        return listed([toml_text(word) for word in self.allowed], last="or")
+
+    def read(self, value: object, cursor: Cursor) -> E | None:  # noqa: D102 - told by Form
+        for word in self.kind:
+            if value == word.value and isinstance(value, str):
+                if word in self.allowed:
+                    return word
+                found = f"is {toml_text(word)}, which is not available in this version"
+                cursor.say(found, rule=f"it must be {self.label}")
+                return None
+        cursor.refuse(value, rule=f"it must be {self.label}")
+        return None
+
+
+@attrs.frozen
+class OnlyDefault(Form[T], Generic[T]):
+    """A key whose other values wait for a later version."""
+
+    form: Form[T]
+    default: T
+
+    @property
+    def label(self) -> str:  # noqa: D102 - told by Form
+        return f"only {toml_text(self.default)} in this version"
+
+    def read(self, value: object, cursor: Cursor) -> T | None:  # noqa: D102 - told by Form
+        before = len(cursor.findings)
+        read = self.form.read(value, cursor)
+        if len(cursor.findings) == before and read != self.default:
+            found = f"is {cursor.shown(value)}, which is not available in this version"
+            cursor.say(found, rule=f"it must be {toml_text(self.default)}")
+        return read
+
+
+@attrs.frozen(kw_only=True)
+class Several(Form["tuple[T, ...]"], Generic[T]):
+    """A list without repetitions; one item may stand without brackets.
+
+    Attributes:
+        item: The form of one.
+        least: Fewest items.
+    """
+
+    item: Form[T]
+    least: int = 0
+
+    @property
+    def label(self) -> str:  # noqa: D102 - told by Form
+        return f"list of: {self.item.label}"
+
+    def read(self, value: object, cursor: Cursor) -> tuple[T, ...] | None:  # noqa: D102 - see Form
+        if not isinstance(value, list):
+            one = self.item.read(value, cursor)
+            return None if one is None else (one,)
+        if len(value) < self.least:
+            cursor.refuse(value, rule="it must name at least one", mend="or drop the line")
+            return None
+        return self._read_items(value, cursor)
+
+    def _read_items(self, value: Sequence[object], cursor: Cursor) -> tuple[T, ...]:
+        items: list[T] = []
+        for number, raw in enumerate(value):
+            here = cursor.at(number)
+            item = self.item.read(raw, here)
+            if item is None:
+                continue
+            if item in items:
+                here.say(f"holds {here.shown(raw)} twice", mend="drop one of the two")
+                continue
+            items.append(item)
+        return tuple(items)
+
+
+@attrs.frozen
+class AnyTable(Form["Mapping[str, Any]"]):
+    """A table that another part of the program reads and checks."""
+
+    what: str
+
+    @property
+    def label(self) -> str:  # noqa: D102 - told by Form
+        return self.what
+
+    def read(  # noqa: D102 - told by Form
+        self, value: object, cursor: Cursor
+    ) -> Mapping[str, Any] | None:
+        if isinstance(value, Mapping):
+            return value
+        cursor.refuse(value, rule="it must be a table")
+        return None
+
+
+def absolute_path() -> Text[Path]:
+    """A path that begins with a slash."""
+    return Text(what="an absolute path", parse=_absolute)
+
+
+def optional_path() -> Form[Path | None]:
+    """An absolute path, or the empty string for none."""
+    return _OptionalPath()
+
+
+@attrs.frozen
+class _OptionalPath(Form["Path | None"]):
+    @property
+    def label(self) -> str:
+        return 'an absolute path, or ""'
+
+    def read(self, value: object, cursor: Cursor) -> Path | None:
+        if value == "":
+            return None
+        return Text(what=self.label, parse=_absolute).read(value, cursor)
+
+
+def listed(words: Sequence[str], *, last: str = "and") -> str:
+    """Words as a sentence lists them: ``a, b and c``."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def _absolute(text: str) -> Path | None:
+    path = Path(text)
+    clean = path.is_absolute() and ".." not in path.parts and "\0" not in text
+    return path if clean else None
+
+
+def _unquoted(value: object) -> str:
+    text = value if isinstance(value, str) else ""
+    return f"write {text}, without quotes" if text.replace(".", "", 1).isdigit() else ""

@@ -1,0 +1,212 @@
+"""Every table and key of the configuration: its default, its unit, what it means.
+
+The class is the table. The reference page and the check of ``configs/agent.toml`` are made from
+what stands here, so a key is described once. Tables about devices have a module each.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import attrs
+
+from berth.config.decode import key, table
+from berth.config.finding import Cursor
+from berth.config.forms import (
+    Choice,
+    Flag,
+    Number,
+    OnlyDefault,
+    Text,
+    absolute_path,
+    optional_path,
+)
+from berth.config.nic import NicTable
+from berth.model.names import is_dns_subdomain
+
+RUNTIME_LIMIT_S = 2.0
+"""What a container runtime gives a hook unless its own configuration says otherwise, in seconds.
+
+Source: containerd ``internal/nri/config.go``, CRI-O ``crio.conf.5.md`` (nri-contracts.md §5).
+"""
+
+
+class Credentials(Enum):
+    """How the agent proves to the API server who it is."""
+
+    AUTO = "auto"
+    KUBECONFIG = "kubeconfig"
+    TOKEN = "token"  # noqa: S105 - a word of the configuration, no secret
+    KUBELET = "kubelet"
+
+
+def _node_name(text: str) -> str | None:
+    return text if not text or is_dns_subdomain(text, limit=253) else None
+
+
+def _driver(text: str) -> str | None:
+    return text if "." in text and is_dns_subdomain(text) else None
+
+
+def _server(text: str) -> str | None:
+    if not text:
+        return text
+    parts = urlsplit(text)
+    whole = parts.scheme == "https" and parts.hostname and not parts.query and not parts.fragment
+    return text.rstrip("/") if whole and "@" not in parts.netloc else None
+
+
+def _text(text: str) -> str:
+    return text
+
+
+@attrs.frozen(kw_only=True)
+class NodeTable:
+    """[node]: this machine."""
+
+    name: str = key(
+        Text(what='the name of a Node object, or ""', parse=_node_name),
+        "",
+        "Name of this machine's Node object. "
+        "Empty: taken from kubelet's certificate, else the host name, checked against the API.",
+    )
+    state_dir: Path = key(
+        absolute_path(),
+        Path("/var/lib/berth"),
+        "Folder of records that outlive restarts and reboots.",
+    )
+
+
+@attrs.frozen(kw_only=True)
+class KubeletTable:
+    """[kubelet]: where kubelet keeps its files."""
+
+    root: Path = key(
+        absolute_path(),
+        Path("/var/lib/kubelet"),
+        "Kubelet's root directory, as its `--root-dir` says. It is never created.",
+    )
+
+
+@attrs.frozen(kw_only=True)
+class KubernetesTable:
+    """[kubernetes]: how the API server is reached."""
+
+    credentials: Credentials = key(
+        Choice(kind=Credentials),
+        Credentials.AUTO,
+        "Whose credentials are used. `auto` takes the first that is given or found: "
+        "the operator's kubeconfig, a service account's token, kubelet's own kubeconfig.",
+    )
+    kubeconfig: Path | None = key(
+        optional_path(),
+        None,
+        "A kubeconfig file of the operator's.",
+    )
+    server: str = key(
+        Text(what='an address such as "https://10.0.0.1:6443", or ""', parse=_server),
+        "",
+        "Address of the API server, used with `token_file`.",
+    )
+    token_file: Path | None = key(
+        optional_path(),
+        None,
+        "File with a service account's token; it is read again when it changes.",
+    )
+    ca_file: Path | None = key(
+        optional_path(),
+        None,
+        "File with the certificates that the API server's certificate is checked against. "
+        "Used with `token_file`; the system's own when empty.",
+    )
+
+    def check(self, cursor: Cursor) -> None:
+        """Keys that need each other."""
+        if self.credentials is Credentials.KUBECONFIG and self.kubeconfig is None:
+            cursor.at("credentials").say(
+                'is "kubeconfig"', rule="kubeconfig must then name the file"
+            )
+        if self.credentials is Credentials.TOKEN and self.token_file is None:
+            cursor.at("credentials").say('is "token"', rule="token_file must then name the file")
+        if self.token_file is not None and not self.server:
+            cursor.at("token_file").say(
+                "is given without server", rule="a token does not say which server it is for"
+            )
+        for name, given in (("server", self.server), ("ca_file", self.ca_file)):
+            if given and self.token_file is None:
+                cursor.at(name).say(
+                    "is given without token_file",
+                    rule="it goes with a token; a kubeconfig brings its own",
+                )
+
+
+@attrs.frozen(kw_only=True)
+class DraTable:
+    """[dra]: the door to kubelet for claims (dynamic resource allocation)."""
+
+    enabled: bool = key(Flag(), True, "Whether claims are served and devices published.")
+    driver: str = key(
+        Text(what="a DNS name with a dot, in lower case, at most 63 bytes", parse=_driver),
+        "berth.dev",
+        "Name of the driver in DeviceClasses, slices and claims. "
+        "A change is refused while claims are prepared.",
+    )
+    lists: bool = key(
+        Flag(),
+        False,
+        "Whether standard attributes that may be lists are published as lists. "
+        "Needs an API server that serves list attributes.",
+    )
+
+
+@attrs.frozen(kw_only=True)
+class NriTable:
+    """[nri]: the door to the container runtime."""
+
+    socket: Path = key(
+        absolute_path(), Path("/var/run/nri/nri.sock"), "Socket on which the runtime serves NRI."
+    )
+    timeout_s: float = key(
+        Number(above=0, most=60),
+        1.5,
+        "Longest that a hook may take before it is answered by an error and undone. "
+        "The runtime's own limit less half a second is used where that is shorter.",
+        unit="seconds",
+    )
+
+
+@attrs.frozen(kw_only=True)
+class PluginTable:
+    """[plugin]: the door to kubelet's older device plugin interface."""
+
+    enabled: bool = key(
+        OnlyDefault(Flag(), False), False, "Whether devices are offered as a device plugin."
+    )
+
+
+@attrs.frozen(kw_only=True)
+class MetricsTable:
+    """[metrics]: figures for a monitoring system."""
+
+    listen: str = key(
+        OnlyDefault(Text(what="text", parse=_text), ""), "", "Address that serves metrics."
+    )
+    textfile: str = key(
+        OnlyDefault(Text(what="text", parse=_text), ""), "", "File that metrics are written to."
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Config:
+    """The whole configuration; each attribute is a table."""
+
+    node: NodeTable = table(NodeTable, "This machine.")
+    kubelet: KubeletTable = table(KubeletTable, "Where kubelet keeps its files.")
+    kubernetes: KubernetesTable = table(KubernetesTable, "How the API server is reached.")
+    dra: DraTable = table(DraTable, "The door to kubelet for claims.")
+    nri: NriTable = table(NriTable, "The door to the container runtime.")
+    plugin: PluginTable = table(PluginTable, "The door to kubelet's older device plugin interface.")
+    metrics: MetricsTable = table(MetricsTable, "Figures for a monitoring system.")
+    nic: NicTable = table(NicTable, "Network devices.")
