@@ -1,0 +1,1 @@
+"""The NRI plugin: from bytes to what each pod event does."""
