@@ -1,0 +1,282 @@
+"""Boxes: sets of namespaces in which the control plane and each node live, and what runs in them.
+
+The machine's own network and folders are never touched. A box ends with its first process, and
+that one ends when the test run does; so nothing has to be cleaned up but folders and cgroups.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from berth.errors import HostError
+
+LIMIT_S = 60.0
+"""How long anything may take that takes a second on an idle machine."""
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+}
+# What each node has to itself, kept over its reboots.
+OWN_FOLDERS = (
+    "/etc/berth",
+    "/etc/cdi",
+    "/etc/cni/net.d",
+    "/etc/containerd",
+    "/etc/kubernetes",
+    "/var/lib/berth",
+    "/var/lib/cni",
+    "/var/lib/containerd",
+    "/var/lib/kubelet",
+)
+_CLONE_NEWNET = 0x40000000
+
+
+class Daemon:
+    """A process that stays, in a box, with a log of its own.
+
+    Args:
+        box: Where it runs.
+        name: Names its log.
+        command: Program and arguments.
+        environment: Added to a small fixed one.
+        pass_fds: Descriptors of ours that it inherits under the same numbers.
+    """
+
+    def __init__(
+        self,
+        box: Box,
+        name: str,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        pass_fds: Sequence[int] = (),
+    ) -> None:
+        self.box = box
+        self.name = name
+        self.command = tuple(command)
+        self.environment = dict(environment or {})
+        self.pass_fds = tuple(pass_fds)
+        self.log = box.folder / "log" / f"{name}.log"
+        self.pid = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, or start it again after its end; the log goes on."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self.box.enter(), *self.command],
+                env={**ENVIRONMENT, **self.environment},
+                pass_fds=self.pass_fds,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        self.pid = _only_child(self._process, f"{self.box.name}: {self.name}")
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def signal(self, number: int) -> None:
+        """Send it a signal; an ended one gets none."""
+        if self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def wait(self, limit_s: float = LIMIT_S) -> int:
+        """Wait for its end; gives the exit code, or minus the signal that ended it.
+
+        Raises:
+            HostError: It still runs after the limit.
+        """
+        assert self._process is not None, f"{self.name} was never started"
+        try:
+            return self._process.wait(limit_s)
+        except subprocess.TimeoutExpired as error:
+            raise HostError(
+                f"{self.box.name}: {self.name}", f"still runs after {limit_s:.0f} s"
+            ) from error
+
+    def terminate(self, limit_s: float = LIMIT_S) -> int:
+        """Ask it to end and wait for that; gives its exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait(limit_s)
+
+    def kill(self) -> int:
+        """End it as a crash would."""
+        self.signal(signal.SIGKILL)
+        return self.wait()
+
+    def restart(self) -> None:
+        """End it politely and start it again."""
+        self.terminate()
+        self.start()
+
+    def log_text(self, start: int = 0) -> str:
+        """Its log from that offset on."""
+        if not self.log.exists():
+            return ""
+        with self.log.open("rb") as log:
+            log.seek(start)
+            return log.read().decode(errors="replace")
+
+
+class Box:
+    """Namespaces of network, mounts and processes; with a host name it is a whole node.
+
+    Args:
+        name: What it is called in messages, and its host name if it is a node.
+        folder: Where its logs and, for a node, its own file systems lie; kept over a reboot.
+        node: Whether it gets a host name and the standard paths to itself.
+    """
+
+    def __init__(self, name: str, folder: Path, *, node: bool) -> None:
+        self.name = name
+        self.folder = folder
+        self.node = node
+        self.boot_id = ""
+        self.pid = 0
+        self.daemons: dict[str, Daemon] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Make the namespaces; for a node that is a boot: a new boot id and an empty `/run`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.boot_id = str(uuid.uuid4())
+        plan = {
+            "hostname": self.name if self.node else "",
+            "folder": str(self.folder),
+            "own": OWN_FOLDERS,
+            "boot_id": self.boot_id,
+        }
+        namespaces = ["--net", "--mount", "--pid", *(["--uts"] if self.node else [])]
+        init = [sys.executable, "-I", "-S", str(Path(__file__).with_name("boxinit.py"))]
+        (self.folder / "log").mkdir(exist_ok=True)
+        with (self.folder / "log" / "box.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                ["unshare", *namespaces, "--fork", "--kill-child", *init, json.dumps(plan)],
+                env=ENVIRONMENT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], LIMIT_S)
+        if not ready or self._process.stdout.readline() != b"ready\n":
+            self._process.kill()
+            raise HostError(f"box {self.name}", "its first process did not lay it out")
+        self.pid = _only_child(self._process, f"box {self.name}")
+        self.run("ip", "link", "set", "lo", "up")
+
+    def enter(self) -> list[str]:
+        """The command that runs what follows it inside."""
+        namespaces = ["--net", "--mount", "--pid", *(["--uts"] if self.node else [])]
+        return ["nsenter", f"--target={self.pid}", *namespaces, "--"]
+
+    def run(self, *command: str, given: str | None = None, check: bool = True) -> str:
+        """Run a short command inside; gives what it wrote to stdout.
+
+        Args:
+            command: Program and arguments.
+            given: Its input.
+            check: Whether a failure raises.
+
+        Raises:
+            HostError: It ended with another code than 0, with what it said.
+        """
+        result = subprocess.run(
+            [*self.enter(), *command],
+            check=False,
+            env=ENVIRONMENT,
+            input=given or "",
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
+        if check and result.returncode:
+            raise HostError(
+                f"{self.name}: {' '.join(command)}",
+                f"ended with {result.returncode}",
+                rule=(result.stderr + result.stdout).strip(),
+            )
+        return result.stdout
+
+    def spawn(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        pass_fds: Sequence[int] = (),
+    ) -> Daemon:
+        """Start a process that stays; it takes the place of an earlier one of that name."""
+        daemon = Daemon(self, name, command, environment=environment, pass_fds=pass_fds)
+        self.daemons[name] = daemon
+        daemon.start()
+        return daemon
+
+    def path(self, inside: str) -> Path:
+        """The way from here to a file of the box; valid until the box ends or reboots."""
+        return Path(f"/proc/{self.pid}/root{inside}")
+
+    def socket(self, family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM) -> socket.socket:
+        """A socket in the box's network, for use out here."""
+        made: list[socket.socket] = []
+
+        def make() -> None:
+            # A namespace belongs to a thread, a socket to the namespace it was made in.
+            with Path(f"/proc/{self.pid}/ns/net").open("rb") as namespace:
+                if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), _CLONE_NEWNET):
+                    raise OSError(ctypes.get_errno(), f"setns to {self.name}")
+            made.append(socket.socket(family, kind))
+
+        maker = threading.Thread(target=make, name=f"socket in {self.name}")
+        maker.start()
+        maker.join()
+        if not made:
+            raise HostError(f"box {self.name}", "no socket could be made in its network")
+        return made[0]
+
+    def kill(self) -> None:
+        """End it as a power cut would: every process at once."""
+        if self._process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        self._process.wait(LIMIT_S)
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+        self._process = None
+        for daemon in self.daemons.values():
+            daemon.wait()
+
+
+def _only_child(process: subprocess.Popen[bytes], what: str) -> int:
+    """The process that `unshare` or `nsenter` runs for us, by its number out here."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    limit = time.monotonic() + LIMIT_S
+    while time.monotonic() < limit:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if child := children.read_text(encoding="ascii").split():
+                return int(child[0])
+        if process.poll() is not None:
+            raise HostError(what, f"ended at once with {process.returncode}")
+        # The kernel tells nobody of a fork; this one is at most a few milliseconds away.
+        time.sleep(0.002)
+    raise HostError(what, "was not started")
