@@ -1,0 +1,253 @@
+"""Public unix sockets: kept open while plugins come and go, and copied to grpcio's private ones.
+
+grpcio can serve no socket that it is handed, and removes whatever lies at its path when it stops.
+So the public socket is ours: inherited from systemd, else bound here. A `FrontDoor` lives as long
+as the daemon, and listens from `open` on. `serve` lets connections in while the plugin behind is
+ready, two copying tasks for each; meanwhile and otherwise clients wait in the kernel's backlog,
+which kubelet takes for a connection (20 s long) and so does not notice a restart.
+
+`keep` watches the file at the path. Nobody is told that a socket file was removed, and kubelet
+removes those of device plugins when it starts; the door is then bound anew.
+
+Invariants: a file at the path is removed only when it is a socket of our user on which nobody
+listens, or the very one bound here; an inherited socket's file is left to who made it.
+
+Source: kubelet-contracts §1.5, §1.8 (seen on kubelet 1.37.2).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from pathlib import Path
+from typing import Final
+
+import attrs
+import trio
+from trio.socket import SocketType
+
+from berth.errors import HostError, LocalProtocolError
+from berth.runtime.backoff import BackOff
+from berth.runtime.latest import Latest
+from berth.runtime.listeners import Occupant, bind_listener, probe_path, release_path
+from berth.runtime.logs import get_log
+from berth.runtime.sockets import SocketId, connect_unix, find_socket, watch_inode
+
+CONNECTION_LIMIT: Final = 64
+"""Connections of one door at a time; further ones wait in the kernel's backlog."""
+
+ACCEPT_PAUSE_S: Final = 0.5
+"""Pause after the kernel refused to accept, usually for want of descriptors, in seconds."""
+
+_log = get_log(__name__)
+
+
+@attrs.frozen(kw_only=True)
+class DoorStatistics:
+    """What can be seen of a door from outside.
+
+    Attributes:
+        inherited: Whether a socket was handed in.
+        accepting: Whether connections are let in now.
+        connections: Connections that are copied now.
+        accepted: Connections let in so far.
+        bound: How often the path was bound here.
+    """
+
+    inherited: bool
+    accepting: bool
+    connections: int
+    accepted: int
+    bound: int
+
+
+class FrontDoor:
+    """One public socket; made once and open as long as the daemon runs.
+
+    Args:
+        path: Where clients look for it.
+        inherited: A listening socket handed in that was bound to ``path``; the door owns it.
+        make_parent: Whether a missing folder is made.
+        connections: Most connections at a time.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: Path,
+        inherited: socket.socket | None = None,
+        make_parent: bool = False,
+        connections: int = CONNECTION_LIMIT,
+    ) -> None:
+        self.path = path
+        self.bound: Latest[int] = Latest(0)
+        """How often the path was bound here; a change says that the file is a new one."""
+        self._inherited = inherited
+        self._make_parent = make_parent
+        self._slots = trio.Semaphore(connections)
+        self._listeners: Latest[tuple[SocketType, ...]] = Latest(())
+        self._identity: SocketId | None = None
+        self._letting_in: trio.CancelScope | None = None
+        self._connections = 0
+        self._accepted = 0
+
+    def open(self) -> None:
+        """Take over the inherited socket, or bind the path; clients can connect from then on.
+
+        When the file of the inherited socket is gone, the path is bound beside it.
+
+        Raises:
+            HostError: The path cannot be bound.
+        """
+        if self._inherited is not None:
+            self._listeners.set((trio.socket.from_stdlib_socket(self._inherited),))
+            if probe_path(self.path) is Occupant.LISTENING:
+                self._identity = find_socket(self.path)
+                return
+            _log.warning("file of the inherited socket is gone, binding it here", path=self.path)
+        self._bind()
+
+    def close(self) -> None:
+        """Stop listening, and remove the file if it was bound here and is still the same."""
+        if self.bound.get() and self._identity is not None:
+            try:
+                release_path(self.path, self._identity)
+            except HostError as error:
+                _log.warning("socket file stays", path=self.path, reason=error)
+        self._identity = None
+        for listener in self._listeners.get():
+            listener.close()
+        self._listeners.set(())
+
+    async def keep(self) -> None:
+        """Watch the file at the path, and bind it anew whenever it is not ours, until cancelled."""
+        with watch_inode(self.path) as changes:
+            async for found in changes:
+                if found != self._identity:
+                    await self._reclaim()
+
+    async def _reclaim(self) -> None:
+        back_off = BackOff()
+        while find_socket(self.path) != self._identity:
+            back_off, delay_s = back_off.next_delay()
+            if not self._bind_anew(retry_s=delay_s):
+                await trio.sleep(delay_s)
+
+    def _bind_anew(self, *, retry_s: float) -> bool:
+        try:
+            self._bind()
+        except HostError as error:
+            _log.warning("public socket is lost", reason=error, retry_s=retry_s)
+            return False
+        _log.warning("public socket was removed, bound anew", path=self.path)
+        return True
+
+    def _bind(self) -> None:
+        listener, self._identity = bind_listener(self.path, make_parent=self._make_parent)
+        before = self._listeners.get()
+        # One that was handed in may still have clients in its backlog; one of ours has lost them
+        # with its file, and they will connect again.
+        kept = before[:1] if self._inherited is not None else ()
+        self._listeners.set((*kept, trio.socket.from_stdlib_socket(listener)))
+        for old in before[len(kept) :]:
+            old.close()
+        self.bound.set(self.bound.get() + 1)
+
+    async def serve(
+        self, backend: Path, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Let connections in and copy them to the private socket ``backend``.
+
+        To be called when the plugin behind is ready. A cancel ends the connections; after
+        `stop_accepting` it returns by itself, once the last one has ended.
+        """
+        if self._letting_in is not None:
+            raise LocalProtocolError(f"front door {self.path}", "was served twice at a time")
+        self._letting_in = trio.CancelScope()
+        try:
+            async with trio.open_nursery() as nursery:
+                task_status.started()
+                with self._letting_in:
+                    await self._let_in(backend, nursery)
+        finally:
+            self._letting_in = None
+
+    def stop_accepting(self) -> None:
+        """Let no further connection in; clients wait in the backlog. For a drain."""
+        if self._letting_in is not None:
+            self._letting_in.cancel()
+
+    def statistics(self) -> DoorStatistics:
+        """Give figures for tests and for the operator."""
+        scope = self._letting_in
+        return DoorStatistics(
+            inherited=self._inherited is not None,
+            accepting=scope is not None and not scope.cancel_called,
+            connections=self._connections,
+            accepted=self._accepted,
+            bound=self.bound.get(),
+        )
+
+    async def _let_in(self, backend: Path, connections: trio.Nursery) -> None:
+        """Accept on every listener there is, and on those that come."""
+        known: set[SocketType] = set()
+        async with trio.open_nursery() as nursery:
+            async for listeners in self._listeners.changes():
+                for listener in set(listeners) - known:
+                    nursery.start_soon(self._accept, listener, backend, connections)
+                known = set(listeners)
+
+    async def _accept(self, listener: SocketType, backend: Path, connections: trio.Nursery) -> None:
+        with contextlib.suppress(trio.ClosedResourceError):  # another listener took its place
+            while True:
+                await self._accept_one(listener, backend, connections)
+
+    async def _accept_one(
+        self, listener: SocketType, backend: Path, connections: trio.Nursery
+    ) -> None:
+        reason = None
+        try:
+            await connections.start(self._connection, listener, backend)
+        except OSError as error:
+            reason = error
+        if reason is not None:
+            _log.warning("cannot accept", path=self.path, reason=reason, retry_s=ACCEPT_PAUSE_S)
+            await trio.sleep(ACCEPT_PAUSE_S)
+
+    async def _connection(
+        self, listener: SocketType, backend: Path, *, task_status: trio.TaskStatus[None]
+    ) -> None:
+        """Wait for a place and a client; ``started()`` when it is there, then copy to its end."""
+        async with self._slots:
+            connection, _ = await listener.accept()
+            self._accepted += 1
+            self._connections += 1
+            try:
+                async with trio.SocketStream(connection) as client:
+                    task_status.started()
+                    await _relay(client, backend)
+            finally:
+                self._connections -= 1
+
+
+async def _relay(client: trio.SocketStream, backend: Path) -> None:
+    try:
+        server = await connect_unix(backend)
+    except HostError as error:
+        _log.warning("connection is dropped, its plugin does not answer", reason=error)
+        return
+    async with server, trio.open_nursery() as nursery:
+        nursery.start_soon(_copy, client, server, nursery.cancel_scope)
+        nursery.start_soon(_copy, server, client, nursery.cancel_scope)
+
+
+async def _copy(
+    source: trio.SocketStream, target: trio.SocketStream, connection: trio.CancelScope
+) -> None:
+    """Copy until the source ends, and pass the end on; an error ends the connection alone."""
+    try:
+        async for data in source:
+            await target.send_all(data)
+        await target.send_eof()
+    except trio.BrokenResourceError:
+        connection.cancel()
