@@ -14,12 +14,15 @@ from typing import Final, ParamSpec, TypeVar
 import trio
 from trio.lowlevel import RunVar
 
+from berth.runtime.logs import get_log
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 DEFAULT_TOTAL: Final = 4
 """Threads of one kind at a time, where nobody asks for another number."""
 
+_log = get_log(__name__)
 _limiters: RunVar[dict[str, trio.CapacityLimiter]] = RunVar("berth-thread-limiters")
 
 
@@ -88,3 +91,50 @@ class Decision:
             if self._verdict is None:
                 self._verdict = verdict
             return self._verdict is verdict
+
+
+async def run_in_time(
+    nursery: trio.Nursery, work: Callable[[Decision], T], *, limit_s: float, kind: str
+) -> T | None:
+    """Run blocking work in a thread, but wait for it no longer than ``limit_s``.
+
+    The work is given a `Decision`. Its last step is ``claim_done()``, and when that says False it
+    undoes what it did. It goes on in a task of ``nursery``, which outlives the caller, so work that
+    is late ends under its name and is waited for when that nursery ends. What late work raises is
+    logged. When the caller is cancelled, the work counts as late, unless it was done before.
+
+    Returns:
+        What the work gives, or None when it is late.
+    """
+    decision = Decision()
+    ended = trio.Event()
+    results: list[T] = []
+    errors: list[Exception] = []
+
+    async def carry() -> None:
+        try:
+            results.append(await run_in_thread(kind, work, decision))
+        except Exception as error:  # noqa: BLE001 - handed on to whoever waits
+            if decision.claim_done():
+                errors.append(error)
+            else:
+                _log.exception("late work failed", kind=kind)
+        else:
+            decision.claim_done()
+        finally:
+            ended.set()
+
+    nursery.start_soon(carry, name=f"{kind} in time")
+    try:
+        with trio.move_on_after(limit_s):
+            await ended.wait()
+    finally:
+        late = decision.claim_late()
+    if late:
+        return None
+    # "Done" was claimed in this moment, so the thread is about to return.
+    with trio.CancelScope(shield=True):
+        await ended.wait()
+    if errors:
+        raise errors[0]
+    return results[0]
