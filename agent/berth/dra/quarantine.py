@@ -1,0 +1,126 @@
+"""Devices that the API server does not take: left out, so that the others are published.
+
+A refusal (422) names the devices by path; such a device is left out until its facts change. A
+shared parent whose ``allowMultipleAllocations`` was dropped would be given to one pod as a whole;
+it is left out for as long as it is to be shared.
+
+Source: network.md §2.1, §2.3; KC §4.5.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import attrs
+from typing_extensions import Self
+
+from berth.errors import KubeError
+from berth.kube.slices import Slice
+from berth.model.device import Device, Exclusion
+
+REASON: Final = "unpublishable"
+"""The word of network.md §1.2 for such a device."""
+
+SHARING: Final = "allowMultipleAllocations"
+"""Field that makes a device shareable; an API server without DRAConsumableCapacity drops it."""
+
+_PATH: Final = re.compile(r"spec\.devices\[(?P<index>\d+)\]")
+
+
+@attrs.frozen(kw_only=True)
+class Refusal:
+    """A device as it was refused.
+
+    Attributes:
+        exclusion: What is told about it.
+        unshared: The server would not share it; no change of other facts helps.
+    """
+
+    device: Device
+    exclusion: Exclusion
+    unshared: bool = False
+
+    def stands_for(self, device: Device) -> bool:
+        """Whether ``device``, of the same name, would be refused again."""
+        return device.shared if self.unshared else device == self.device
+
+
+@attrs.frozen(kw_only=True)
+class Quarantine:
+    """The refusals in force, by device name.
+
+    A device that is not offered for a while stays refused; it is forgotten when it is offered with
+    other facts.
+    """
+
+    refusals: Mapping[str, Refusal] = attrs.field(factory=dict)
+
+    def admits(self, device: Device) -> bool:
+        """Whether a device may be published."""
+        refusal = self.refusals.get(device.name)
+        return refusal is None or not refusal.stands_for(device)
+
+    def with_refusals(self, refusals: Iterable[Refusal]) -> Self:
+        """The quarantine with these in it."""
+        added = {refusal.device.name: refusal for refusal in refusals}
+        return attrs.evolve(self, refusals={**self.refusals, **added})
+
+    def revised(self, devices: Iterable[Device]) -> Self:
+        """The quarantine without the devices whose facts have changed."""
+        changed = {device.name for device in devices if self.admits(device)}
+        if changed.isdisjoint(self.refusals):
+            return self
+        left = {name: refusal for name, refusal in self.refusals.items() if name not in changed}
+        return attrs.evolve(self, refusals=left)
+
+
+def refusals_of(
+    error: KubeError, sent: Slice, devices: Mapping[str, Device]
+) -> tuple[Refusal, ...]:
+    """The devices that a refused write names; empty when it names none.
+
+    Args:
+        error: A refusal with status 422.
+        sent: What was refused; the paths count its devices.
+        devices: Devices by name.
+    """
+    named: dict[str, str] = {}
+    for path in error.fields or [found[0] for found in _PATH.finditer(error.found)]:
+        match = _PATH.match(path)
+        if match is not None and int(match["index"]) < len(sent.devices):
+            named.setdefault(str(sent.devices[int(match["index"])]["name"]), path)
+    return tuple(
+        Refusal(
+            device=devices[name],
+            exclusion=Exclusion(
+                reason=REASON, detail=f"the API server refuses {path}: {error.found}"
+            ),
+        )
+        for name, path in named.items()
+        if name in devices
+    )
+
+
+def unshared_in(sent: Slice, got: Slice, devices: Mapping[str, Device]) -> tuple[Refusal, ...]:
+    """The shared devices of a write that the server stored as devices for one claim only."""
+    stored = {device.get("name"): device for device in got.devices}
+    names = [
+        str(device["name"])
+        for device in sent.devices
+        if device.get(SHARING) and not stored.get(device["name"], {}).get(SHARING)
+    ]
+    return tuple(
+        Refusal(
+            device=devices[name],
+            exclusion=Exclusion(
+                reason=REASON,
+                detail=f"the API server drops {SHARING}: "
+                "its feature gate DRAConsumableCapacity is off or unknown",
+            ),
+            unshared=True,
+        )
+        for name in names
+        if name in devices
+    )
