@@ -88,9 +88,19 @@ class Overflow:
 
 Event: TypeAlias = Changed | Removed | Overflow
 
+
+def _parse_link(message: Message) -> link.Link | None:
+    """Decode a link event; None for one of a protocol family.
+
+    A bridge reports its ports in the same group and with the same types: a port that leaves its
+    bridge is a RTM_DELLINK there, though the link lives on.
+    """
+    return link.parse_link(message) if link.link_family(message) == 0 else None
+
+
 _PARSERS: Final[Mapping[int, tuple[Callable[[Message], Value | None], type[Changed | Removed]]]] = {
-    link.RTM_NEWLINK: (link.parse_link, Changed),
-    link.RTM_DELLINK: (link.parse_link, Removed),
+    link.RTM_NEWLINK: (_parse_link, Changed),
+    link.RTM_DELLINK: (_parse_link, Removed),
     address.RTM_NEWADDR: (address.parse_address, Changed),
     address.RTM_DELADDR: (address.parse_address, Removed),
     route.RTM_NEWROUTE: (route.parse_route, Changed),

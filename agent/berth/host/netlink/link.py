@@ -230,15 +230,22 @@ class Link:
         return (self.name, *self.altnames)
 
 
+def link_family(message: Message) -> int:
+    """Give the family that speaks in a link message: 0 for the link itself, 7 for a bridge.
+
+    Raises:
+        RemoteProtocolError: The message is malformed.
+    """
+    return int(_head(message)[0])
+
+
 def parse_link(message: Message) -> Link:
     """Decode RTM_NEWLINK or RTM_DELLINK.
 
     Raises:
         RemoteProtocolError: The message is malformed.
     """
-    if len(message.body) < LINK_HEAD.size:
-        raise RemoteProtocolError("netlink", f"a link message of {len(message.body)} bytes")
-    _family, hardware_type, index, flags, _change = LINK_HEAD.unpack_from(message.body)
+    _family, hardware_type, index, flags, _change = _head(message)
     found = parse_attributes(message.body[LINK_HEAD.size :])
     info = found.nest(IFLA_LINKINFO)
     kind = info.text(IFLA_INFO_KIND)
@@ -283,6 +290,13 @@ def parse_link(message: Message) -> Link:
         ipv4_conf=parse_ipv4_conf(spec),
         addr_gen_mode=parse_addr_gen_mode(spec),
     )
+
+
+def _head(message: Message) -> tuple[int, int, int, int, int]:
+    if len(message.body) < LINK_HEAD.size:
+        raise RemoteProtocolError("netlink", f"a link message of {len(message.body)} bytes")
+    family, hardware_type, index, flags, change = LINK_HEAD.unpack_from(message.body)
+    return family, hardware_type, index, flags, change
 
 
 def _operstate(number: int) -> str:

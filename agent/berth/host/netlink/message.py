@@ -57,7 +57,7 @@ class Request:
 
     type: int
     flags: int = 0
-    body: bytes
+    body: bytes = b""
     label: str
 
 
