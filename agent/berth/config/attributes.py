@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import attrs
+from typing_extensions import override
 
 from berth.config.finding import Cursor
 from berth.config.forms import Form
@@ -43,12 +44,12 @@ class OwnAttributes(Form["Mapping[str, Attribute]"]):
     """A table of attributes: text, whole numbers, true or false, or ``{ version = "1.2.3" }``."""
 
     @property
-    def label(self) -> str:  # noqa: D102 - told by Form
+    @override
+    def label(self) -> str:
         return "table of attributes"
 
-    def read(  # noqa: D102 - told by Form
-        self, value: object, cursor: Cursor
-    ) -> Mapping[str, Attribute] | None:
+    @override
+    def read(self, value: object, cursor: Cursor) -> Mapping[str, Attribute] | None:
         if not isinstance(value, Mapping):
             cursor.refuse(value, rule='it must be a table such as { rail = 3, rack = "b7" }')
             return None

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 import attrs
+from typing_extensions import override
 
 from berth.config.finding import Cursor
 from berth.config.forms import Form, listed
@@ -73,9 +74,9 @@ def key(
     return field
 
 
-def table(kind: type[T], meaning: str, *, name: str = "") -> T:
+def table(kind: type[T], meaning: str, *, required: bool = False) -> T:
     """Declare a table inside a table; without it, all its keys have their defaults."""
-    return key(Table(kind), kind(), meaning, name=name)
+    return key(Table(kind), kind(), meaning, required=required)
 
 
 def tables(
@@ -109,25 +110,55 @@ def _keys(kind: type[Any]) -> Iterator[Key]:
             yield Key(attribute=field.name, default=field.default, **facts)
 
 
+@attrs.frozen(kw_only=True)
+class Written:
+    """What is known of the keys of one table beside their values.
+
+    Attributes:
+        given: Keys that stand in the document.
+        at_fault: Keys with a fault of their own; they hold their defaults.
+    """
+
+    given: frozenset[str]
+    at_fault: frozenset[str]
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """A table class whose keys concern each other."""
+
+    def check(self, cursor: Cursor, written: Written) -> None:
+        """Note what is wrong with the keys together.
+
+        Args:
+            cursor: Of the table.
+            written: Which of the keys can be relied on.
+        """
+
+
 @attrs.frozen
 class Table(Form[T], Generic[T]):
-    """A table, read into a class; a method ``check(cursor)`` of the class sees it when whole."""
+    """A table, read into a class.
+
+    A class that is `Checked` looks at the keys that concern each other, once all are read.
+    """
 
     kind: type[T]
 
     @property
-    def label(self) -> str:  # noqa: D102 - told by Form
+    @override
+    def label(self) -> str:
         return "table"
 
-    def read(self, value: object, cursor: Cursor) -> T | None:  # noqa: D102 - told by Form
+    @override
+    def read(self, value: object, cursor: Cursor) -> T | None:
         if not isinstance(value, Mapping):
             cursor.refuse(value, rule="it must be a table")
             return None
-        before = len(cursor.findings)
         built = self.kind(**dict(_read_keys(self.kind, value, cursor)))
-        check: Callable[[Cursor], None] | None = getattr(built, "check", None)
-        if check is not None and len(cursor.findings) == before:
-            check(cursor)
+        if isinstance(built, Checked):
+            at_fault = frozenset(cursor.at_fault())
+            built.check(cursor, Written(given=frozenset(value), at_fault=at_fault))
         return built
 
 
@@ -139,10 +170,12 @@ class Tables(Form["tuple[T, ...]"], Generic[T]):
     check: Callable[[tuple[T, ...], Cursor], None]
 
     @property
-    def label(self) -> str:  # noqa: D102 - told by Form
+    @override
+    def label(self) -> str:
         return "array of tables"
 
-    def read(self, value: object, cursor: Cursor) -> tuple[T, ...] | None:  # noqa: D102 - see Form
+    @override
+    def read(self, value: object, cursor: Cursor) -> tuple[T, ...] | None:
         if isinstance(value, Mapping):
             header = ".".join(str(step) for step in cursor.steps)
             cursor.say("is one table", rule="it is an array", mend=f"write [[{header}]]")
@@ -176,6 +209,7 @@ def _read_keys(
 def _unknown(name: str, value: object, known: Mapping[str, Key], cursor: Cursor) -> None:
     nearest = nearest_key(name, known)
     top = not cursor.steps
+    nearest = f"[{nearest}]" if top and nearest else nearest
     names = [f"[{each}]" for each in known] if top else list(known)
     rule = f"the {'tables' if top else 'keys here'} are {listed(names)}"
     if top and not isinstance(value, Mapping | list):

@@ -8,7 +8,7 @@ Array items are counted from 1 in words and from 0 in steps.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
@@ -58,25 +58,42 @@ class Cursor:
 
     Attributes:
         findings: Shared by all cursors of one reading, in the order in which they were made.
+        warnings: The same, for what is allowed and still worth a word.
         spots: What the scanner knows of the text; may lack any place.
     """
 
     steps: Steps = ()
     findings: list[Finding] = attrs.field(factory=list)
+    warnings: list[Finding] = attrs.field(factory=list)
     spots: Mapping[Steps, Spot] = attrs.field(factory=dict)
 
     def at(self, *steps: str | int) -> Cursor:
         """The cursor for something below this place."""
         return attrs.evolve(self, steps=self.steps + steps)
 
+    def at_fault(self) -> Iterator[str]:
+        """The keys directly below this place that findings were made at or below."""
+        depth = len(self.steps)
+        for finding in self.findings:
+            if finding.steps[:depth] == self.steps and len(finding.steps) > depth:
+                yield str(finding.steps[depth])
+
     def say(self, found: str, *, rule: str = "", mend: str = "") -> None:
         """Note a finding at this place."""
         self.findings.append(Finding(steps=self.steps, found=found, rule=rule, mend=mend))
 
+    def warn(self, found: str, *, rule: str = "", mend: str = "") -> None:
+        """Note something at this place that is no fault."""
+        self.warnings.append(Finding(steps=self.steps, found=found, rule=rule, mend=mend))
+
     def refuse(self, value: object, *, rule: str, mend: str = "") -> None:
         """Note that ``value``, which stands at this place, is not allowed."""
-        verb = "holds" if self.steps and isinstance(self.steps[-1], int) else "is"
-        self.say(f"{verb} {self.shown(value)}", rule=rule, mend=mend)
+        self.say(f"{self.verb} {self.shown(value)}", rule=rule, mend=mend)
+
+    @property
+    def verb(self) -> str:
+        """How a value is tied to its place in a sentence: a key *is*, a list *holds*."""
+        return "holds" if self.steps and isinstance(self.steps[-1], int) else "is"
 
     def written(self, value: object) -> str:
         """The value that stands at this place, as it was written if that is known."""
@@ -84,13 +101,11 @@ class Cursor:
         return spot.text if spot and spot.text else toml_text(value)
 
     def shown(self, value: object) -> str:
-        """The value for a message: its sort where the notation does not say it, and cut."""
+        """The value for a message, in one line and cut; of a table only that it is one."""
         if isinstance(value, Mapping):
             return "a table"
-        text = self.written(value)
-        cut = text if len(text) <= SHOWN_LIMIT else f"{text[: SHOWN_LIMIT - 1]}…"
-        cut = " ".join(cut.split())
-        return f"the number {cut}" if type(value) in {int, float} else cut
+        text = " ".join(self.written(value).split())
+        return text if len(text) <= SHOWN_LIMIT else f"{text[: SHOWN_LIMIT - 1]}…"
 
 
 def tell(steps: Steps, document: Mapping[str, Any]) -> str:

@@ -6,9 +6,10 @@ import abc
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeGuard, TypeVar
 
 import attrs
+from typing_extensions import override
 
 from berth.config.finding import Cursor, toml_text
 
@@ -36,10 +37,12 @@ class Flag(Form[bool]):
     """True or false."""
 
     @property
-    def label(self) -> str:  # noqa: D102 - told by Form
+    @override
+    def label(self) -> str:
         return "true or false"
 
-    def read(self, value: object, cursor: Cursor) -> bool | None:  # noqa: D102 - told by Form
+    @override
+    def read(self, value: object, cursor: Cursor) -> bool | None:
         if isinstance(value, bool):
             return value
         wanted = str(value).lower()
@@ -56,10 +59,12 @@ class Whole(Form[int]):
     most: int
 
     @property
-    def label(self) -> str:  # noqa: D102 - told by Form
+    @override
+    def label(self) -> str:
         return f"whole number from {self.least} to {self.most}"
 
-    def read(self, value: object, cursor: Cursor) -> int | None:  # noqa: D102 - told by Form
+    @override
+    def read(self, value: object, cursor: Cursor) -> int | None:
         if type(value) is int and self.least <= value <= self.most:
             return value
         cursor.refuse(value, rule=f"it must be a {self.label}", mend=_unquoted(value))
@@ -74,14 +79,14 @@ class Number(Form[float]):
     most: float
 
     @property
-    def label(self) -> str:  # noqa: D102 - told by Form
+    @override
+    def label(self) -> str:
         return f"number above {self.above:g}, at most {self.most:g}"
 
-    def read(self, value: object, cursor: Cursor) -> float | None:  # noqa: D102 - told by Form
-        if type(value) in {int, float}:
-            number = float(str(value))
-            if self.above < number <= self.most:
-                return number
+    @override
+    def read(self, value: object, cursor: Cursor) -> float | None:
+        if is_number(value) and self.above < value <= self.most:
+            return float(value)
         rule = f"it must be above {self.above:g} and at most {self.most:g}"
         mend = _unquoted(value) or "drop the line for the default"
         cursor.refuse(value, rule=rule, mend=mend)
@@ -96,7 +101,7 @@ class Text(Form[T], Generic[T]):
         what: The form in words, to follow "it must be".
         parse: Gives the value, or ``None`` when the string is not of this form.
         hint: Makes the mend from the string that was refused.
-        number_hint: Makes the mend from what was written in place of a string.
+        number_hint: Makes the mend from a number that was written in place of a string.
     """
 
     what: str
@@ -105,18 +110,25 @@ class Text(Form[T], Generic[T]):
     number_hint: Callable[[str], str] = lambda written: f'write "{written}", in quotes'
 
     @property
-    def label(self) -> str:  # noqa: D102 - told by Form
+    @override
+    def label(self) -> str:
         return self.what
 
-    def read(self, value: object, cursor: Cursor) -> T | None:  # noqa: D102 - told by Form
+    @override
+    def read(self, value: object, cursor: Cursor) -> T | None:
         if isinstance(value, str):
             parsed = self.parse(value)
             if parsed is None:
                 cursor.refuse(value, rule=f"it must be {self.what}", mend=self.hint(value))
             return parsed
-        scalar = not isinstance(value, list | Mapping | bool)
-        mend = self.number_hint(cursor.written(value)) if scalar else ""
-        cursor.refuse(value, rule=f"it must be {self.what}", mend=mend)
+        rule = f"it must be {self.what}"
+        if is_number(value):
+            written = cursor.written(value)
+            cursor.say(
+                f"{cursor.verb} the number {written}", rule=rule, mend=self.number_hint(written)
+            )
+        else:
+            cursor.refuse(value, rule=rule)
         return None
 
 
@@ -138,10 +150,12 @@ class Choice(Form[E], Generic[E]):
         return self.now or tuple(self.kind)
 
     @property
-    def label(self) -> str:  # noqa: D102 - told by Form
+    @override
+    def label(self) -> str:
         return listed([toml_text(word) for word in self.allowed], last="or")
 
-    def read(self, value: object, cursor: Cursor) -> E | None:  # noqa: D102 - told by Form
+    @override
+    def read(self, value: object, cursor: Cursor) -> E | None:
         for word in self.kind:
             if value == word.value and isinstance(value, str):
                 if word in self.allowed:
@@ -161,10 +175,12 @@ class OnlyDefault(Form[T], Generic[T]):
     default: T
 
     @property
-    def label(self) -> str:  # noqa: D102 - told by Form
+    @override
+    def label(self) -> str:
         return f"only {toml_text(self.default)} in this version"
 
-    def read(self, value: object, cursor: Cursor) -> T | None:  # noqa: D102 - told by Form
+    @override
+    def read(self, value: object, cursor: Cursor) -> T | None:
         before = len(cursor.findings)
         read = self.form.read(value, cursor)
         if len(cursor.findings) == before and read != self.default:
@@ -186,10 +202,12 @@ class Several(Form["tuple[T, ...]"], Generic[T]):
     least: int = 0
 
     @property
-    def label(self) -> str:  # noqa: D102 - told by Form
+    @override
+    def label(self) -> str:
         return f"list of: {self.item.label}"
 
-    def read(self, value: object, cursor: Cursor) -> tuple[T, ...] | None:  # noqa: D102 - see Form
+    @override
+    def read(self, value: object, cursor: Cursor) -> tuple[T, ...] | None:
         if not isinstance(value, list):
             one = self.item.read(value, cursor)
             return None if one is None else (one,)
@@ -219,12 +237,12 @@ class AnyTable(Form["Mapping[str, Any]"]):
     what: str
 
     @property
-    def label(self) -> str:  # noqa: D102 - told by Form
+    @override
+    def label(self) -> str:
         return self.what
 
-    def read(  # noqa: D102 - told by Form
-        self, value: object, cursor: Cursor
-    ) -> Mapping[str, Any] | None:
+    @override
+    def read(self, value: object, cursor: Cursor) -> Mapping[str, Any] | None:
         if isinstance(value, Mapping):
             return value
         cursor.refuse(value, rule="it must be a table")
@@ -244,13 +262,20 @@ def optional_path() -> Form[Path | None]:
 @attrs.frozen
 class _OptionalPath(Form["Path | None"]):
     @property
+    @override
     def label(self) -> str:
         return 'an absolute path, or ""'
 
+    @override
     def read(self, value: object, cursor: Cursor) -> Path | None:
         if value == "":
             return None
         return Text(what=self.label, parse=_absolute).read(value, cursor)
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a TOML value is a number; for Python, true and false are numbers too."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def listed(words: Sequence[str], *, last: str = "and") -> str:

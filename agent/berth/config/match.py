@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from berth.config.decode import key
+from berth.config.decode import Written, key
 from berth.config.finding import Cursor
 from berth.config.forms import Choice, Flag, Several, Text, Whole
 from berth.model.device import NicKind
@@ -276,9 +276,9 @@ class NicMatch:
         Flag(), None, "Whether it has an RDMA device.", known_as=("isRdma", "rdmaCapable")
     )
 
-    def check(self, cursor: Cursor) -> None:
+    def check(self, cursor: Cursor, written: Written) -> None:
         """A group without any condition would take every NIC of the machine."""
-        if self == NicMatch():
+        if not written.given and not written.at_fault:
             cursor.say(
                 "has no condition", rule="it would select every NIC", mend="give at least one"
             )

@@ -16,7 +16,7 @@ import attrs
 
 from berth.config.attributes import OwnAttributes
 from berth.config.bandwidth import BANDWIDTH, MEGABIT
-from berth.config.decode import key, table, tables
+from berth.config.decode import Written, key, table, tables
 from berth.config.finding import Cursor
 from berth.config.forms import AnyTable, Choice, Flag, Several, Text, Whole, listed
 from berth.config.match import DNS_LABEL, NicMatch
@@ -24,11 +24,12 @@ from berth.config.overlap import shared_things
 from berth.model.device import Attribute, NicMode
 from berth.model.names import is_pci_address
 
-OWN_ATTRIBUTES_LIMIT: Final = 7
-"""Most attributes that operators may add, over all groups.
+OWN_ATTRIBUTES_LIMIT: Final = {NicMode.EXCLUSIVE: 9, NicMode.SHARED: 7}
+"""Most attributes that operators may add, over all groups of a mode.
 
 A device takes 32 attributes and capacities together, and all devices of a type carry the same
-keys; 20 core and 3 standard attributes and 2 capacities are berth's own (network.md §2.1, §2.3).
+keys; 20 core and 3 standard attributes are berth's own, and 2 capacities of a shared parent
+(network.md §2.1, §2.3).
 """
 
 
@@ -118,9 +119,11 @@ class NicShared:
         unit="bit/s",
     )
 
-    def check(self, cursor: Cursor) -> None:
+    def check(self, cursor: Cursor, written: Written) -> None:
         """Each slot must come to at least one step of bandwidth."""
-        if self.bandwidth is not None and self.bandwidth < self.slots * MEGABIT:
+        if self.bandwidth is None or "slots" in written.at_fault:
+            return
+        if self.bandwidth < self.slots * MEGABIT:
             cursor.at("bandwidth").say(
                 f"is less than 1M for each of {self.slots} slots",
                 rule="1M is the least that a claim takes",
@@ -159,6 +162,7 @@ class NicGroup:
         NicMatch,
         "Which NICs belong to the group: all conditions given must hold, "
         "the items of one are alternatives.",
+        required=True,
     )
     mode: NicMode = key(
         Choice(kind=NicMode, now=(NicMode.EXCLUSIVE, NicMode.SHARED)),
@@ -208,32 +212,55 @@ class NicGroup:
     shared: NicShared = table(NicShared, "How a parent is divided; with mode `shared`.")
     health: NicHealth = table(NicHealth, "What counts as sick.")
 
+    def check(self, cursor: Cursor, written: Written) -> None:
+        """Tables that go with a mode, and fields that are both given and taken away."""
+        unshared = "mode" not in written.at_fault and self.mode is not NicMode.SHARED
+        if unshared and "shared" in written.given:
+            cursor.at("shared").say(
+                f'is given with mode "{self.mode.value}"',
+                rule='it says how a parent of mode "shared" is divided',
+                mend='write mode = "shared", or drop it',
+            )
+        for field in sorted({*self.claims_may} & {*self.claims_deny}):
+            cursor.at("claims_deny").say(
+                f'holds "{field}", which claims_may holds as well', mend="drop one of the two"
+            )
+        if "health" in written.given:
+            cursor.at("health").warn("has no effect in this version")
+
 
 def _check_groups(groups: tuple[NicGroup, ...], cursor: Cursor) -> None:
     """What must hold among groups: names differ, no NIC is named twice, attributes fit."""
-    for (_, one), (number, other) in combinations(enumerate(groups), 2):
-        here = cursor.at(number)
+    for (first, one), (second, other) in combinations(enumerate(groups, start=1), 2):
+        here = cursor.at(second - 1)
         if one.name and one.name == other.name:
             here.at("name").say(
-                f'is "{other.name}", as is that of an earlier group', mend="choose another name"
+                f'is "{other.name}", as is that of group {first}', mend="choose another name"
             )
         for matcher, thing in shared_things(one.match, other.match):
+            named = f' "{one.name}"' if one.name else ""
             here.at("match", matcher).say(
-                f'takes {thing}, which group "{one.name}" takes as well',
-                rule=f'a NIC belongs to one group, not to "{one.name}" and "{other.name}"',
+                f"takes {thing}, as does group {first}{named}",
+                rule="a NIC belongs to one group",
                 mend="drop it from one of the two",
             )
     _check_attributes(groups, cursor)
 
 
 def _check_attributes(groups: tuple[NicGroup, ...], cursor: Cursor) -> None:
-    names = dict.fromkeys(name for group in groups for name in group.attributes)
-    if len(names) > OWN_ATTRIBUTES_LIMIT:
-        cursor.say(
-            f"holds {len(names)} own attributes over all groups: {listed(list(names))}",
-            rule=f"a device has room for {OWN_ATTRIBUTES_LIMIT} beside its own, "
-            "and all devices carry the same ones",
-        )
+    """Devices of one mode carry the attributes of all its groups, and have room for so many."""
+    for mode, limit in OWN_ATTRIBUTES_LIMIT.items():
+        names: dict[str, None] = {}
+        for number, group in enumerate(groups):
+            if group.mode is not mode or names.keys() >= group.attributes.keys():
+                continue
+            names.update(dict.fromkeys(group.attributes))
+            if len(names) > limit:
+                cursor.at(number, "attributes").say(
+                    f"makes {len(names)} own attributes over the groups of mode "
+                    f'"{mode.value}": {listed(list(names))}',
+                    rule=f"there is room for {limit}, since all devices of a mode carry the same",
+                )
 
 
 @attrs.frozen(kw_only=True)

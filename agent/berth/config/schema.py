@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from berth.config.decode import key, table
-from berth.config.finding import Cursor
+from berth.config.decode import Written, key, table
+from berth.config.finding import Cursor, toml_text
 from berth.config.forms import (
     Choice,
     Flag,
@@ -25,12 +25,6 @@ from berth.config.forms import (
 )
 from berth.config.nic import NicTable
 from berth.model.names import is_dns_subdomain
-
-RUNTIME_LIMIT_S = 2.0
-"""What a container runtime gives a hook unless its own configuration says otherwise, in seconds.
-
-Source: containerd ``internal/nri/config.go``, CRI-O ``crio.conf.5.md`` (nri-contracts.md §5).
-"""
 
 
 class Credentials(Enum):
@@ -122,24 +116,39 @@ class KubernetesTable:
         "Used with `token_file`; the system's own when empty.",
     )
 
-    def check(self, cursor: Cursor) -> None:
-        """Keys that need each other."""
-        if self.credentials is Credentials.KUBECONFIG and self.kubeconfig is None:
+    def check(self, cursor: Cursor, written: Written) -> None:
+        """Keys that need each other, and keys that the others leave unused."""
+        needs = {Credentials.KUBECONFIG: "kubeconfig", Credentials.TOKEN: "token_file"}
+        needed = needs.get(self.credentials)
+        if needed and getattr(self, needed) is None and needed not in written.at_fault:
             cursor.at("credentials").say(
-                'is "kubeconfig"', rule="kubeconfig must then name the file"
+                f"is {toml_text(self.credentials)}",
+                rule=f"{needed} must then name a file",
+                mend=f"give {needed}, or drop the line",
             )
-        if self.credentials is Credentials.TOKEN and self.token_file is None:
-            cursor.at("credentials").say('is "token"', rule="token_file must then name the file")
-        if self.token_file is not None and not self.server:
+        if self.token_file and not self.server and "server" not in written.at_fault:
             cursor.at("token_file").say(
                 "is given without server", rule="a token does not say which server it is for"
             )
-        for name, given in (("server", self.server), ("ca_file", self.ca_file)):
-            if given and self.token_file is None:
+        if not self.token_file and "token_file" not in written.at_fault:
+            self._refuse_unused(cursor)
+        self._warn_of_unused(cursor)
+
+    def _refuse_unused(self, cursor: Cursor) -> None:
+        for name in ("server", "ca_file"):
+            if getattr(self, name):
                 cursor.at(name).say(
                     "is given without token_file",
                     rule="it goes with a token; a kubeconfig brings its own",
                 )
+
+    def _warn_of_unused(self, cursor: Cursor) -> None:
+        chosen = {Credentials.KUBECONFIG: "kubeconfig", Credentials.TOKEN: "token_file"}
+        if self.credentials is Credentials.AUTO:
+            return
+        for name in ("kubeconfig", "token_file"):
+            if getattr(self, name) and chosen.get(self.credentials) != name:
+                cursor.at(name).warn(f'is not used with credentials "{self.credentials.value}"')
 
 
 @attrs.frozen(kw_only=True)

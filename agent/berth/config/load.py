@@ -1,0 +1,213 @@
+"""The configuration file to a `Config`: the whole file checked, and all its faults told at once.
+
+What only other parts of the program can judge (the ``defaults`` of a group, say) comes in as
+further checks, so that its faults stand in the same list, with file and line.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from berth.config.decode import Table
+from berth.config.finding import Cursor, Finding, Spot, Steps, tell
+from berth.config.locate import line_of, scan
+from berth.config.schema import Config
+from berth.config.secrets import looks_secret, without_secrets
+from berth.errors import ConfigError, Faults
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SIZE_LIMIT: Final = 1024 * 1024
+"""Largest configuration file, in bytes."""
+
+FurtherCheck: TypeAlias = Callable[[Config], Iterable[Finding]]
+"""Looks at a configuration whose keys at fault hold their defaults."""
+
+
+@attrs.frozen(kw_only=True)
+class Report:
+    """What was found in a configuration file.
+
+    Attributes:
+        config: The configuration; ``None`` if and only if there are faults.
+        faults: In the order of the file.
+        warnings: What is allowed and still worth a word, one sentence each.
+    """
+
+    path: Path
+    config: Config | None
+    faults: tuple[ConfigError, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def load(path: Path, *, also: Iterable[FurtherCheck] = ()) -> Config:
+    """Read the configuration. Blocks on the disk.
+
+    Raises:
+        Faults: Anything is wrong with the file; all of it is told.
+    """
+    report = check(path, also=also)
+    if report.config is None:
+        raise Faults(str(path), report.faults)
+    return report.config
+
+
+def check(path: Path, *, also: Iterable[FurtherCheck] = ()) -> Report:
+    """Read the configuration and say what is wrong with it. Blocks on the disk."""
+    try:
+        data, mode = _read(path)
+    except ConfigError as fault:
+        return Report(path=path, config=None, faults=(fault,))
+    report = _check_text(path, data, tuple(also))
+    if mode & stat.S_IWOTH:
+        warning = f"{path}: everyone may write to it: chmod o-w it"
+        return attrs.evolve(report, warnings=(warning, *report.warnings))
+    return report
+
+
+def _read(path: Path) -> tuple[bytes, int]:
+    """The file's bytes and mode."""
+    where = str(path)
+    try:
+        with open(path, "rb", opener=_open_at_once) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ConfigError(where, "is not a regular file")
+            data = file.read(SIZE_LIMIT + 1)
+    except FileNotFoundError as error:
+        mend = "create it; an empty file means the defaults"
+        raise ConfigError(where, "does not exist", mend=mend) from error
+    except IsADirectoryError as error:
+        raise ConfigError(where, "is a directory", rule="it must be a file") from error
+    except OSError as error:
+        raise ConfigError(where, f"cannot be read: {error.strerror}") from error
+    if len(data) > SIZE_LIMIT:
+        raise ConfigError(where, "is larger than 1 MiB", rule="a configuration is smaller")
+    return data, status.st_mode
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open without waiting: a pipe without a writer would block for ever."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _check_text(path: Path, data: bytes, also: Iterable[FurtherCheck]) -> Report:
+    faults: list[ConfigError] = []
+    try:
+        text = _decoded(path, data)
+        if text.startswith("\ufeff"):
+            text = text[1:]
+            faults.append(_byte_order_mark(path))
+        document = _parsed(path, text)
+    except ConfigError as fault:
+        return Report(path=path, config=None, faults=(*faults, fault))
+    spots = scan(text, document)
+    cursor = Cursor(spots=spots)
+    config = Table(Config).read(without_secrets(document, cursor), cursor) or Config()
+    for further in also:
+        cursor.findings.extend(further(config))
+    told = _Teller(path=path, document=document, spots=spots)
+    faults.extend(told.error(finding) for finding in told.in_order(cursor.findings))
+    warnings = tuple(str(told.error(finding)) for finding in told.in_order(cursor.warnings))
+    usable = None if faults else config
+    return Report(path=path, config=usable, faults=tuple(faults), warnings=warnings)
+
+
+@attrs.frozen(kw_only=True)
+class _Teller:
+    """Findings in one document to errors that name file and line."""
+
+    path: Path
+    document: Mapping[str, Any]
+    spots: Mapping[Steps, Spot]
+
+    def in_order(self, findings: Iterable[Finding]) -> list[Finding]:
+        """As they stand in the file; those without a line come last."""
+        return sorted(findings, key=lambda each: line_of(each.steps, self.spots) or sys.maxsize)
+
+    def error(self, finding: Finding) -> ConfigError:
+        line = line_of(finding.steps, self.spots)
+        where = f"{self.path}:{line}" if line else str(self.path)
+        found = f"{tell(finding.steps, self.document)} {finding.found}"
+        return ConfigError(where, found, rule=finding.rule, mend=finding.mend)
+
+
+def _byte_order_mark(path: Path) -> ConfigError:
+    return ConfigError(
+        f"{path}:1:1",
+        "the file begins with a byte-order mark",
+        rule="it must be plain UTF-8",
+        mend="save it without the mark",
+    )
+
+
+def _decoded(path: Path, data: bytes) -> str:
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise ConfigError(f"{path}:1:1", "the file is UTF-16", rule="it must be plain UTF-8")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode()
+        found = f"byte 0x{data[error.start]:02x} is not UTF-8"
+        rule = "the file must be plain UTF-8"
+        raise ConfigError(_position(path, before), found, rule=rule) from error
+
+
+def _parsed(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _syntax_error(path, text, str(error)) from error
+    except RecursionError as error:
+        raise ConfigError(str(path), "is nested too deeply to be read") from error
+
+
+def _syntax_error(path: Path, text: str, message: str) -> ConfigError:
+    """The reader's message with its place taken out and put in front."""
+    found = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", message)
+    reason = message[: found.start()] if found else message
+    where, mend = str(path), ""
+    if found and found[1]:
+        line, column = int(found[1]), int(found[2])
+        where = f"{path}:{line}:{column}"
+        mend = _quoting_hint(text.splitlines()[line - 1 : line], column)
+    elif found:
+        where = _position(path, text)
+    return ConfigError(where, f"not TOML: {reason}", mend=mend)
+
+
+def _quoting_hint(lines: list[str], column: int) -> str:
+    """What to write when the fault is a bare word where a value should stand."""
+    for line in lines:
+        for word in re.finditer(r"(?<=[=,\[\s])[\w.:/*-]+", line):
+            key, equals, between = line[: word.start()].partition("=")
+            bare = equals and not set(between) & set("\"'")
+            letters = re.search(r"[A-Za-z]|^0\d", word[0])
+            here = word.start() < column <= word.end() + 1
+            if here and bare and letters and not looks_secret(key.strip(), word[0]):
+                return _as_written(word[0])
+    return ""
+
+
+def _as_written(word: str) -> str:
+    if word.lower() in {"true", "false"}:
+        return f"write {word.lower()}"
+    return f'text stands in quotes: write "{word}"'
+
+
+def _position(path: Path, before: str) -> str:
+    """The place just after a text: file, line and column."""
+    line = before.count("\n") + 1
+    return f"{path}:{line}:{len(before) - before.rfind(chr(10))}"
