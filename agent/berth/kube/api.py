@@ -1,9 +1,10 @@
 """What the agent asks of the API server: the one interface that `node` and `dra` know.
 
-`berth.kube.client.connect` gives the real one; tests may give a fake. Every method raises
-`KubeError`: ``status`` 0 when no answer came, else the server's. What is gone is told with status
-404, whatever the server's authorizer made of it. No method waits for ever: a server that hangs ends
-a call within `CALL_LIMIT_S`.
+`berth.kube.server.open_server` gives the real one; tests may give a fake. Every method raises
+`KubeError`: ``status`` 0 when no answer came, else the server's. A slice that is gone is told with
+status 404, whatever the node authorizer made of it; for a claim, where "gone" would be acted upon,
+its answer stays 403 with the reason `NOT_RELATED`. No method waits for ever: a server that hangs
+ends a call within `CALL_LIMIT_S`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,14 @@ from berth.model.claim import Claim, ClaimRef
 
 CALL_LIMIT_S: Final = 20.0
 """Longest time that one call may take, connecting and reading included."""
+
+
+NOT_RELATED: Final = "NoRelationship"
+"""Reason of a 403 by which the node authorizer says that an object is not, or not yet, this node's.
+
+It gives the same answer for an object that is gone, for one of another node, and for a claim whose
+pod was bound a moment ago. The word is ours: the server's own reason is ``Forbidden``.
+"""
 
 
 @attrs.frozen(kw_only=True)
@@ -69,7 +78,18 @@ class WatchInterrupted:
     attempts: int
 
 
-SliceEvent: TypeAlias = "SlicesListed | SliceSeen | SliceGone | WatchInterrupted"
+@attrs.frozen(kw_only=True)
+class WatchResumed:
+    """The watch runs again after an interruption, and nothing was missed.
+
+    Attributes:
+        attempts: Failures that there were in a row.
+    """
+
+    attempts: int
+
+
+SliceEvent: TypeAlias = "SlicesListed | SliceSeen | SliceGone | WatchInterrupted | WatchResumed"
 
 
 @attrs.frozen(kw_only=True)
@@ -124,7 +144,8 @@ class KubeApi(Protocol):
         An authorizer that lags behind the binding of a pod is given some seconds.
 
         Raises:
-            KubeError: There is no such claim (status 404), or the server did not answer.
+            KubeError: There is no such claim (404), with a node's certificate it may also be
+                another node's (403, `NOT_RELATED`), or the server did not answer.
             ClaimError: Another claim has the name now, or it has no allocation.
         """
 

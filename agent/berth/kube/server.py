@@ -1,0 +1,234 @@
+"""The API server behind `berth.kube.api.KubeApi`: paths, selectors, the quirks of its answers."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Final, NoReturn, TypeVar
+
+import attrs
+import trio
+
+from berth.errors import ClaimError, KubeError, RemoteProtocolError
+from berth.kube import fields
+from berth.kube.api import (
+    NOT_RELATED,
+    Identity,
+    Node,
+    ServerVersion,
+    SliceEvent,
+    SliceGone,
+    SliceQuery,
+    SliceSeen,
+    SlicesListed,
+    WatchInterrupted,
+    WatchResumed,
+)
+from berth.kube.claims import claim_from_json, claim_ref_from_json
+from berth.kube.client import APPLY_PATCH, KubeClient, Request
+from berth.kube.credentials import Credentials
+from berth.kube.slices import Slice, slice_from_json, slice_json
+from berth.kube.sources import CredentialSettings, choose
+from berth.kube.status import DeviceStatus, claim_status_json
+from berth.kube.watcher import Listed, Watcher, list_all
+from berth.kube.watching import WatchEvent
+from berth.model.claim import Claim, ClaimRef
+
+SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
+"""Path of the slices' collection."""
+
+BINDING_DELAYS_S: Final = (0.1, 0.2, 0.4, 0.8, 1.5, 2.5)
+"""How long to wait before each next GET of a claim that the node authorizer does not know yet."""
+
+_T = TypeVar("_T")
+
+
+@contextlib.asynccontextmanager
+async def open_server(settings: CredentialSettings) -> AsyncIterator[KubeServer]:
+    """The API server with the credentials that ``settings`` lead to; nothing is sent yet.
+
+    Raises:
+        ConfigError: The settings or the files they name are wrong.
+        KubeError: The credentials are not there (yet).
+    """
+    credentials = Credentials(choose(settings))
+    await credentials.login()
+    client = KubeClient(credentials)
+    try:
+        yield KubeServer(client)
+    finally:
+        await client.aclose()
+
+
+def claim_path(ref: ClaimRef) -> str:
+    """Path of one claim."""
+    return f"/apis/resource.k8s.io/v1/namespaces/{ref.namespace}/resourceclaims/{ref.name}"
+
+
+class KubeServer:
+    """Implements `berth.kube.api.KubeApi`, whose docstrings hold.
+
+    Args:
+        client: Connection to the server, closed by whoever made it.
+    """
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+
+    @property
+    def identity(self) -> Identity:
+        """Whom we are to the server."""
+        return self._client.credentials.identity
+
+    async def get_claim(self, ref: ClaimRef, *, driver: str) -> Claim:
+        """The claim, reduced to ``driver``."""
+        request = Request(method="GET", path=claim_path(ref))
+        value = await self._get_once_bound(request)
+        found = _decoded(request, claim_ref_from_json, value)
+        if found.uid != ref.uid:
+            raise ClaimError(
+                f"claim {ref}",
+                f"its UID is {found.uid}, kubelet asks for {ref.uid}",
+                rule="another claim has that name now",
+            )
+        return _decoded(request, lambda item: claim_from_json(item, driver=driver), value)
+
+    async def list_slices(self, query: SliceQuery) -> tuple[Slice, ...]:
+        """All slices that ``query`` asks for, in the order of their names."""
+        items, _ = await list_all(self._client, SLICES, _selector(query))
+        return _slices(items)
+
+    async def watch_slices(
+        self, query: SliceQuery, report: Callable[[SliceEvent], None]
+    ) -> NoReturn:
+        """Tell ``report`` of every change, the whole list first, until cancelled."""
+
+        def translate(event: Listed | WatchEvent | WatchInterrupted | WatchResumed) -> None:
+            report(_slice_event(event))
+
+        await Watcher(self._client, SLICES, params=_selector(query), report=translate).run()
+
+    async def create_slice(self, wanted: Slice) -> Slice:
+        """Create a slice; returns it as the server stored it."""
+        bare = attrs.evolve(wanted, uid="", resource_version="")
+        return await self._write(Request(method="POST", path=SLICES, body=slice_json(bare)))
+
+    async def update_slice(self, wanted: Slice) -> Slice:
+        """Replace a slice by name; returns it as the server stored it."""
+        path = f"{SLICES}/{wanted.name}"
+        return await self._write(Request(method="PUT", path=path, body=slice_json(wanted)))
+
+    async def delete_slice(self, gone: Slice) -> None:
+        """Delete a slice if it is still this one."""
+        conditions = {"uid": gone.uid, "resourceVersion": gone.resource_version}
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {key: value for key, value in conditions.items() if value},
+        }
+        try:
+            await self._client.request(
+                Request(method="DELETE", path=f"{SLICES}/{gone.name}", body=body)
+            )
+        except KubeError as error:
+            if error.status != 404 and error.reason != NOT_RELATED:
+                raise
+
+    async def apply_claim_status(
+        self, ref: ClaimRef, devices: Sequence[DeviceStatus], *, driver: str, manager: str
+    ) -> None:
+        """Write all of our entries of a claim's ``status.devices`` in one server-side apply."""
+        await self._client.request(
+            Request(
+                method="PATCH",
+                path=f"{claim_path(ref)}/status",
+                params={"fieldManager": manager, "force": "true"},
+                body=claim_status_json(ref, devices, driver=driver),
+                content_type=APPLY_PATCH,
+            )
+        )
+
+    async def get_node(self, name: str) -> Node:
+        """The Node object."""
+        request = Request(method="GET", path=f"/api/v1/nodes/{name}")
+        return _decoded(request, _node, await self._client.request(request))
+
+    async def server_version(self) -> ServerVersion:
+        """The version of the server that answers."""
+        request = Request(method="GET", path="/version")
+        return _decoded(request, _version, await self._client.request(request))
+
+    def local_endpoints(self) -> tuple[str, ...]:
+        """Own IP addresses of the connections to the server that are open now."""
+        return self._client.local_endpoints()
+
+    async def _get_once_bound(self, request: Request) -> Any:
+        """GET a claim; a pod bound a moment ago may not have reached the authorizer."""
+        for delay_s in BINDING_DELAYS_S:
+            try:
+                return await self._client.request(request)
+            except KubeError as error:
+                if error.reason != NOT_RELATED:
+                    raise
+            await trio.sleep(delay_s)
+        return await self._client.request(request)
+
+    async def _write(self, request: Request) -> Slice:
+        try:
+            value = await self._client.request(request)
+        except KubeError as error:
+            if error.reason != NOT_RELATED:
+                raise
+            raise KubeError(
+                error.where, f"it is gone: {error.found}", status=404, reason="NotFound"
+            ) from error
+        return _decoded(request, slice_from_json, value)
+
+
+def _selector(query: SliceQuery) -> dict[str, str]:
+    """Both fields may be selected since 1.34; the node authorizer demands ``spec.nodeName``."""
+    terms = [f"spec.driver={query.driver}"]
+    if query.node_name:
+        terms.append(f"spec.nodeName={query.node_name}")
+    return {"fieldSelector": ",".join(terms)}
+
+
+def _slice_event(event: Listed | WatchEvent | WatchInterrupted | WatchResumed) -> SliceEvent:
+    if isinstance(event, Listed):
+        return SlicesListed(slices=_slices(event.items))
+    if isinstance(event, WatchEvent):
+        found = slice_from_json(event.object)
+        return SliceGone(slice=found) if event.kind == "DELETED" else SliceSeen(slice=found)
+    return event
+
+
+def _slices(items: Sequence[Any]) -> tuple[Slice, ...]:
+    return tuple(sorted(map(slice_from_json, items), key=lambda item: item.name))
+
+
+def _decoded(request: Request, decode: Callable[[Any], _T], value: Any) -> _T:
+    try:
+        return decode(value)
+    except RemoteProtocolError as error:
+        raise KubeError(request.where, f"the answer is not understood: {error}") from error
+
+
+def _node(value: Any) -> Node:
+    metadata = fields.mapping(value, "metadata")
+    addresses = fields.mappings(fields.mapping(value, "status"), "addresses")
+    return Node(
+        name=fields.text(metadata, "name"),
+        uid=fields.text(metadata, "uid"),
+        addresses=tuple(
+            fields.text(item, "address")
+            for item in addresses
+            if fields.text(item, "type") in {"InternalIP", "ExternalIP"}
+        ),
+    )
+
+
+def _version(value: Any) -> ServerVersion:
+    numbers = [re.match(r"\d+", fields.text(value, key)) for key in ("major", "minor")]
+    major, minor = (int(found[0]) if found else 0 for found in numbers)
+    return ServerVersion(major=major, minor=minor, text=fields.text(value, "gitVersion"))
