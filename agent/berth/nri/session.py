@@ -137,7 +137,8 @@ class Session:
         if old_events_only:
             self._wanted &= EVENTS_BEFORE_0_10
         self._stage = Stage.NEW
-        self._runtime: Runtime | None = None
+        self._reached = Stage.NEW
+        self._runtime = Runtime(name="an unknown runtime", version="")
         self._mux = mux.Demultiplexer((mux.PLUGIN_CONNECTION, mux.RUNTIME_CONNECTION))
         self._server = ttrpc.Server()
         self._client = ttrpc.Client()
@@ -159,8 +160,13 @@ class Session:
         return self._stage
 
     @property
-    def runtime(self) -> Runtime | None:
-        """Who is on the other side, once it has said so."""
+    def reached(self) -> Stage:
+        """How far the session came before it was closed."""
+        return self._reached
+
+    @property
+    def runtime(self) -> Runtime:
+        """Who is on the other side; nobody known before Configure."""
         return self._runtime
 
     def register(self) -> None:
@@ -173,7 +179,7 @@ class Session:
             raise LocalProtocolError("NRI session", f"registers while {self._stage.value}")
         payload = messages.encode_registration(self._registration)
         self._client.call(messages.RUNTIME_SERVICE, "RegisterPlugin", payload)
-        self._stage = Stage.REGISTERED
+        self._advance(Stage.REGISTERED)
 
     def data_to_send(self) -> bytes:
         """Gives the bytes due on the socket, and forgets them; they must go out in this order."""
@@ -226,7 +232,7 @@ class Session:
         self._server.reply(call, self._answer_payload(self._open[call], adjustment))
         del self._open[call]
         if call == self._synchronize_call:
-            self._stage = Stage.RUNNING
+            self._advance(Stage.RUNNING)
         return True
 
     def refuse(self, call: int, code: Code, message: str) -> bool:
@@ -242,6 +248,9 @@ class Session:
         if call == self._synchronize_call:
             self.end()
         return True
+
+    def _advance(self, stage: Stage) -> None:
+        self._stage = self._reached = stage
 
     @staticmethod
     def _answer_payload(kind: Event | None, adjustment: Adjustment | None) -> bytes:
@@ -294,7 +303,7 @@ class Session:
         events = self._wanted & known_events(runtime)
         self._server.reply(call.stream, messages.encode_events(events))
         self._runtime = runtime
-        self._stage = Stage.CONFIGURED
+        self._advance(Stage.CONFIGURED)
         return Configured(runtime=runtime, events=events)
 
     def _shutdown(self, call: ttrpc.Call) -> None:
@@ -309,7 +318,7 @@ class Session:
             return None
         self._open[call.stream] = None
         self._synchronize_call = call.stream
-        self._stage = Stage.SYNCHRONIZING
+        self._advance(Stage.SYNCHRONIZING)
         sandboxes, containers = tuple(self._sandboxes), tuple(self._containers)
         self._sandboxes.clear()
         self._containers.clear()
