@@ -29,11 +29,13 @@ RTM_GETADDR: Final = 22
 IFA_F_SECONDARY: Final = 0x01
 IFA_F_NODAD: Final = 0x02
 IFA_F_DADFAILED: Final = 0x08
+IFA_F_HOMEADDRESS: Final = 0x10
 IFA_F_DEPRECATED: Final = 0x20
 IFA_F_TENTATIVE: Final = 0x40
 IFA_F_PERMANENT: Final = 0x80
 IFA_F_MANAGETEMPADDR: Final = 0x100
 IFA_F_NOPREFIXROUTE: Final = 0x200
+IFA_F_MCAUTOJOIN: Final = 0x400
 
 _IFA_ADDRESS: Final = 1
 _IFA_LOCAL: Final = 2
@@ -50,7 +52,9 @@ FOREVER_S: Final = 0xFFFFFFFF
 """A lifetime that does not end."""
 
 # What the kernel works out itself and would not take from us.
-_FLAGS_TO_SET: Final = IFA_F_NODAD | IFA_F_NOPREFIXROUTE | IFA_F_MANAGETEMPADDR
+_FLAGS_TO_SET: Final = (
+    IFA_F_NODAD | IFA_F_HOMEADDRESS | IFA_F_MANAGETEMPADDR | IFA_F_NOPREFIXROUTE | IFA_F_MCAUTOJOIN
+)
 
 
 @attrs.frozen(kw_only=True)

@@ -263,7 +263,8 @@ def encode_kind(data: KindData) -> bytes:
     if isinstance(data, Vrf):
         return nla.u32(_IFLA_VRF_TABLE, data.table)
     if isinstance(data, Bridge):
-        return nla.u8(_IFLA_BR_VLAN_FILTERING, int(data.vlan_filtering))
+        # A kernel without VLAN filtering refuses even to switch it off.
+        return nla.u8(_IFLA_BR_VLAN_FILTERING, 1) if data.vlan_filtering else b""
     if isinstance(data, Vxlan):
         return _encode_vxlan(data)
     if isinstance(data, Veth):

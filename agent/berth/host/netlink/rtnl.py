@@ -8,7 +8,7 @@ Reads give values of one moment; a table that changes while it is read is read a
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from berth.errors import HostError, RemoteProtocolError
 from berth.host.netlink import linkrequest
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
     from berth.host.netlink.message import Message, Request
 
-_FAMILIES = (AF_INET, AF_INET6)
+_FAMILIES: Final = (AF_INET, AF_INET6)
+# No route, or one of the types unreachable, prohibit and blackhole: each answers with its number.
+_NO_WAY: Final = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EINVAL})
 
 
 class Rtnl:
@@ -139,7 +141,7 @@ class Rtnl:
         try:
             answers = self.netlink.request(request)
         except HostError as error:
-            if error.errno in {errno.ENETUNREACH, errno.EHOSTUNREACH}:
+            if error.errno in _NO_WAY:
                 return None
             raise
         return parse_route(self._single(request, answers, RTM_NEWROUTE))

@@ -3,10 +3,9 @@
 `send` runs the whole operation under the kernel's rtnl lock, and reading a dump may wait for that
 lock too: every method here blocks, so none belongs on the trio thread.
 
-Theory: an exchange is one request with a sequence number of its own, and all messages with that
-number up to the acknowledgement (or the end of the dump). Answers to an earlier exchange that was
-cut short are passed over. Only the kernel (port 0) is listened to. Nothing is timed here, except
-that a kernel which does not answer at all within `ANSWER_LIMIT_S` is a fault.
+Only the kernel (port 0) is listened to; what counts as an answer decides `exchange.Exchange`.
+Nothing is timed here, except that a kernel which does not answer at all within `ANSWER_LIMIT_S`
+is a fault.
 
 Knowingly left out: several exchanges at once on one socket. A socket has one user at a time.
 """
@@ -20,28 +19,15 @@ import struct
 from typing import TYPE_CHECKING, Final, Protocol
 
 from berth.errors import HostError, RemoteProtocolError
-from berth.host.netlink.message import (
-    NLM_F_ACK,
-    NLM_F_DUMP_INTR,
-    NLM_F_REQUEST,
-    NLMSG_DONE,
-    NLMSG_ERROR,
-    NLMSG_NOOP,
-    NLMSG_OVERRUN,
-    Message,
-    Refusal,
-    Request,
-    attribute_at,
-    encode_message,
-    parse_messages,
-    parse_refusal,
-)
+from berth.host.netlink.exchange import Exchange
 from berth.host.netlink.namespace import Netns, run_in_netns
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Self
+
+    from berth.host.netlink.message import Message, Request
 
 NETLINK_ROUTE: Final = 0
 NETLINK_GENERIC: Final = 16
@@ -88,7 +74,7 @@ class Netlink:
         self, protocol: int = NETLINK_ROUTE, *, where: str = "host", send: Sender = send_now
     ) -> None:
         self.where = where
-        self._send_bytes = send
+        self._send = send
         self._sequence = 0
         self._probe = bytearray(1)
         try:
@@ -96,7 +82,7 @@ class Netlink:
                 socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol
             )
         except OSError as error:
-            raise self._told("socket", error) from error
+            raise self._told(f"{where}: socket", error) from error
         self._prepare(strict=protocol == NETLINK_ROUTE)
 
     def _prepare(self, *, strict: bool) -> None:
@@ -110,7 +96,7 @@ class Netlink:
             self._port: int = self._sock.getsockname()[0]
         except OSError as error:
             self._sock.close()
-            raise self._told("socket", error) from error
+            raise self._told(f"{self.where}: socket", error) from error
 
     def __enter__(self) -> Self:
         return self
@@ -134,14 +120,7 @@ class Netlink:
             HostError: The kernel refused; `errno` is its number, the text has its words.
             RemoteProtocolError: An answer is malformed.
         """
-        sent = self._send(request, NLM_F_ACK)
-        answers: list[Message] = []
-        while True:
-            for message in self._receive(request):
-                if message.type in {NLMSG_ERROR, NLMSG_DONE}:
-                    self._check(request, sent, parse_refusal(message))
-                    return tuple(answers)
-                answers.append(message)
+        return tuple(self._exchange(request).answers)
 
     def dump(self, request: Request) -> tuple[Message, ...]:
         """Take a whole table; one that changed meanwhile is taken again, `DUMP_RETRIES` times.
@@ -151,90 +130,60 @@ class Netlink:
             RemoteProtocolError: An answer is malformed.
         """
         for _ in range(1 + DUMP_RETRIES):
-            parts, interrupted = self._dump_once(request)
-            if not interrupted:
-                return parts
+            exchange = self._exchange(request)
+            if not exchange.interrupted:
+                return tuple(exchange.answers)
         raise HostError(
-            f"{self.where}: {request.label}",
+            self._place(request),
             f"the dump was interrupted {1 + DUMP_RETRIES} times by changes of its table",
             errno=errno.EINTR,
         )
 
-    def _dump_once(self, request: Request) -> tuple[tuple[Message, ...], bool]:
-        """Give the parts of a dump, read to its end, and whether it was interrupted."""
-        sent = self._send(request, 0)
-        parts: list[Message] = []
-        interrupted = False
-        while True:
-            for message in self._receive(request):
-                interrupted = interrupted or bool(message.flags & NLM_F_DUMP_INTR)
-                if message.type in {NLMSG_ERROR, NLMSG_DONE}:
-                    self._check(request, sent, parse_refusal(message))
-                    return tuple(parts), interrupted
-                parts.append(message)
-
-    def _send(self, request: Request, flags: int) -> bytes:
-        """Send a request and give its bytes; returns when the kernel is through with it."""
+    def _exchange(self, request: Request) -> Exchange:
+        """Do one exchange to its end."""
         self._sequence = self._sequence % 0x7FFFFFFF + 1
-        data = encode_message(
-            Message(
-                type=request.type,
-                flags=request.flags | NLM_F_REQUEST | flags,
-                sequence=self._sequence,
-                port=self._port,
-                body=request.body,
-            )
-        )
+        exchange = Exchange(request, sequence=self._sequence, port=self._port)
         try:
-            self._send_bytes(self._sock, data)
+            self._send(self._sock, exchange.data)
+            while not exchange.feed(self._receive(request)):
+                pass
         except OSError as error:
-            raise self._told(request.label, error) from error
-        return data
+            raise self._told(self._place(request), error) from error
+        if exchange.refusal is not None and exchange.refusal.errno:
+            raise self._refused(request, exchange, exchange.refusal.errno)
+        return exchange
 
-    def _receive(self, request: Request) -> tuple[Message, ...]:
-        """Give those messages of the next datagram that answer the running exchange."""
-        try:
-            length = self._sock.recv_into(self._probe, 1, socket.MSG_PEEK | socket.MSG_TRUNC)
-            size = min(max(length, BUFFER_BYTES), LARGEST_BYTES)
-            data, _, flags, sender = self._sock.recvmsg(size)
-        except OSError as error:
-            raise self._told(request.label, error) from error
+    def _receive(self, request: Request) -> bytes:
+        """Give the kernel's next datagram; empty for one of somebody else's."""
+        length = self._sock.recv_into(self._probe, 1, socket.MSG_PEEK | socket.MSG_TRUNC)
+        size = min(max(length, BUFFER_BYTES), LARGEST_BYTES)
+        data, _, flags, sender = self._sock.recvmsg(size)
+        if sender[0] != 0:
+            return b""
         if flags & socket.MSG_TRUNC:
             raise RemoteProtocolError(
-                f"{self.where}: {request.label}",
+                self._place(request),
                 f"an answer of {length} bytes",
                 rule=f"at most {LARGEST_BYTES} are read",
             )
-        if sender[0] != 0:
-            return ()
-        return tuple(filter(self._is_answer, parse_messages(data)))
+        return data
 
-    def _is_answer(self, message: Message) -> bool:
-        if message.type == NLMSG_OVERRUN:
-            raise RemoteProtocolError(self.where, "the kernel reports lost netlink data")
-        ours = (message.sequence, message.port) == (self._sequence, self._port)
-        return ours and message.type != NLMSG_NOOP
+    def _place(self, request: Request) -> str:
+        return f"{self.where}: {request.label}"
 
-    def _check(self, request: Request, sent: bytes, refusal: Refusal) -> None:
-        """Raise the kernel's refusal, in its own words."""
-        if not refusal.errno:
-            return
-        found = os.strerror(refusal.errno)
-        if refusal.words:
-            found = f"{found}: {refusal.words}"
-        blamed = attribute_at(sent, refusal.offset)
-        if blamed is not None:
-            found = f"{found} (attribute {blamed})"
-        if refusal.missing:
-            found = f"{found} (attribute {refusal.missing} is missing)"
-        raise HostError(f"{self.where}: {request.label}", found, errno=refusal.errno)
+    def _refused(self, request: Request, exchange: Exchange, number: int) -> HostError:
+        blame = exchange.blame()
+        found = os.strerror(number)
+        return HostError(
+            self._place(request), f"{found}: {blame}" if blame else found, errno=number
+        )
 
-    def _told(self, label: str, error: OSError) -> HostError:
+    def _told(self, where: str, error: OSError) -> HostError:
         number = error.errno or 0
         found = error.strerror or str(error)
         if number == errno.EAGAIN:
             found, number = f"no answer within {ANSWER_LIMIT_S} s", errno.ETIMEDOUT
-        return HostError(f"{self.where}: {label}", found, errno=number)
+        return HostError(where, found, errno=number)
 
 
 def open_in(
