@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -148,14 +147,14 @@ def toml_text(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, Enum):
         return toml_text(value.value)
-    if isinstance(value, str | PurePath):
-        return json.dumps(str(value), ensure_ascii=False)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
     if isinstance(value, Mapping):
         inside = ", ".join(f"{key} = {toml_text(item)}" for key, item in value.items())
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, Sequence):
         return f"[{', '.join(toml_text(item) for item in value)}]"
-    return str(value)
+    return str(value) if isinstance(value, int | float) else toml_text(str(value))
 
 
 def _dotted(steps: Steps) -> str:

@@ -6,7 +6,7 @@ import abc
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any, Generic, TypeGuard, TypeVar
+from typing import Any, Final, Generic, TypeGuard, TypeVar
 
 import attrs
 from typing_extensions import override
@@ -249,28 +249,32 @@ class AnyTable(Form["Mapping[str, Any]"]):
         return None
 
 
-def absolute_path() -> Text[Path]:
-    """A path that begins with a slash."""
-    return Text(what="an absolute path", parse=_absolute)
-
-
-def optional_path() -> Form[Path | None]:
-    """An absolute path, or the empty string for none."""
-    return _OptionalPath()
-
-
 @attrs.frozen
-class _OptionalPath(Form["Path | None"]):
+class OrEmpty(Form["T | None"], Generic[T]):
+    """A form of text that may be empty, for none."""
+
+    form: Text[T]
+
     @property
     @override
     def label(self) -> str:
-        return 'an absolute path, or ""'
+        return f'{self.form.what}, or ""'
 
     @override
-    def read(self, value: object, cursor: Cursor) -> Path | None:
+    def read(self, value: object, cursor: Cursor) -> T | None:
         if value == "":
             return None
-        return Text(what=self.label, parse=_absolute).read(value, cursor)
+        return attrs.evolve(self.form, what=self.label).read(value, cursor)
+
+
+def _absolute(text: str) -> Path | None:
+    path = Path(text)
+    clean = path.is_absolute() and ".." not in path.parts and "\0" not in text
+    return path if clean else None
+
+
+PATH: Final = Text(what="an absolute path", parse=_absolute)
+"""A path that begins with a slash and goes nowhere upwards."""
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -283,12 +287,6 @@ def listed(words: Sequence[str], *, last: str = "and") -> str:
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} {last} {words[-1]}"
-
-
-def _absolute(text: str) -> Path | None:
-    path = Path(text)
-    clean = path.is_absolute() and ".." not in path.parts and "\0" not in text
-    return path if clean else None
 
 
 def _unquoted(value: object) -> str:

@@ -165,9 +165,18 @@ def _decoded(path: Path, data: bytes) -> str:
         raise ConfigError(_position(path, before), found, rule=rule) from error
 
 
+def parse(text: str) -> dict[str, Any]:
+    """Read TOML, with the library that this Python has for it.
+
+    Raises:
+        tomllib.TOMLDecodeError: The text is not TOML.
+    """
+    return tomllib.loads(text)
+
+
 def _parsed(path: Path, text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        return parse(text)
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(path, text, str(error)) from error
     except RecursionError as error:

@@ -15,8 +15,8 @@ from typing import Final
 
 import attrs
 
-from berth.config.decode import Written, key
-from berth.config.finding import Cursor
+from berth.config.decode import Written, key, keys_of
+from berth.config.finding import Cursor, toml_text
 from berth.config.forms import Choice, Flag, Several, Text, Whole
 from berth.model.device import NicKind
 from berth.model.names import INTERFACE_LIMIT, is_dns_label, is_pci_address
@@ -47,6 +47,9 @@ class PciPattern:
 
     text: str
 
+    def __str__(self) -> str:
+        return self.text
+
     @property
     def is_exact(self) -> bool:
         """Whether it names one function."""
@@ -68,6 +71,10 @@ class PfPattern:
 
     pf: str
     ranges: tuple[tuple[int, int], ...] = ()
+
+    def __str__(self) -> str:
+        ranges = (str(first) if first == last else f"{first}-{last}" for first, last in self.ranges)
+        return f"{self.pf}#{','.join(ranges)}" if self.ranges else self.pf
 
     def has(self, number: int) -> bool:
         """Whether VF ``number`` is one of them."""
@@ -93,10 +100,6 @@ def _hex4(text: str) -> str | None:
 def _hex4_hint(text: str) -> str:
     digits = text.lower().removeprefix("0x")
     return f'write "{digits.zfill(4)}"' if re.fullmatch(r"[0-9a-f]{1,4}", digits) else ""
-
-
-def _hex4_number_hint(written: str) -> str:
-    return _hex4_hint(written) or 'write the 4 digits in quotes, such as "15b3"'
 
 
 def _pci(text: str) -> PciPattern | None:
@@ -173,10 +176,10 @@ def _no_wildcard(text: str) -> str:
 
 
 HEX4: Final = Text(
-    what="4 hex digits in quotes",
+    what='4 hex digits in quotes, such as "15b3"',
     parse=_hex4,
     hint=_hex4_hint,
-    number_hint=_hex4_number_hint,
+    number_hint=_hex4_hint,
 )
 PCI: Final = Text(
     what='a PCI address such as "0000:41:00.0", or a pattern of them', parse=_pci, hint=_pci_hint
@@ -275,6 +278,11 @@ class NicMatch:
     rdma: bool | None = key(
         Flag(), None, "Whether it has an RDMA device.", known_as=("isRdma", "rdmaCapable")
     )
+
+    def __str__(self) -> str:
+        """The conditions as they may be written in TOML."""
+        given = {each.name: getattr(self, each.attribute) for each in keys_of(NicMatch)}
+        return toml_text({name: value for name, value in given.items() if value not in {(), None}})
 
     def check(self, cursor: Cursor, written: Written) -> None:
         """A group without any condition would take every NIC of the machine."""

@@ -18,7 +18,7 @@ from berth.config.attributes import OwnAttributes
 from berth.config.bandwidth import BANDWIDTH, MEGABIT
 from berth.config.decode import Written, key, table, tables
 from berth.config.finding import Cursor
-from berth.config.forms import AnyTable, Choice, Flag, Several, Text, Whole, listed
+from berth.config.forms import AnyTable, Choice, Flag, OrEmpty, Several, Text, Whole, listed
 from berth.config.match import DNS_LABEL, NicMatch
 from berth.config.overlap import shared_things
 from berth.model.device import Attribute, NicMode
@@ -112,7 +112,7 @@ class NicShared:
         "the first is made unless the claim says otherwise.",
     )
     bandwidth: int | None = key(
-        BANDWIDTH,
+        OrEmpty(BANDWIDTH),
         None,
         'Bandwidth of the parent, such as `"25G"`, which the scheduler divides among claims. '
         "It is accounted, not enforced. Empty: not accounted.",

@@ -15,13 +15,13 @@ import attrs
 from berth.config.decode import Written, key, table
 from berth.config.finding import Cursor, toml_text
 from berth.config.forms import (
+    PATH,
     Choice,
     Flag,
     Number,
     OnlyDefault,
+    OrEmpty,
     Text,
-    absolute_path,
-    optional_path,
 )
 from berth.config.nic import NicTable
 from berth.model.names import is_dns_subdomain
@@ -67,7 +67,7 @@ class NodeTable:
         "Empty: taken from kubelet's certificate, else the host name, checked against the API.",
     )
     state_dir: Path = key(
-        absolute_path(),
+        PATH,
         Path("/var/lib/berth"),
         "Folder of records that outlive restarts and reboots.",
     )
@@ -78,7 +78,7 @@ class KubeletTable:
     """[kubelet]: where kubelet keeps its files."""
 
     root: Path = key(
-        absolute_path(),
+        PATH,
         Path("/var/lib/kubelet"),
         "Kubelet's root directory, as its `--root-dir` says. It is never created.",
     )
@@ -95,7 +95,7 @@ class KubernetesTable:
         "the operator's kubeconfig, a service account's token, kubelet's own kubeconfig.",
     )
     kubeconfig: Path | None = key(
-        optional_path(),
+        OrEmpty(PATH),
         None,
         "A kubeconfig file of the operator's.",
     )
@@ -105,12 +105,12 @@ class KubernetesTable:
         "Address of the API server, used with `token_file`.",
     )
     token_file: Path | None = key(
-        optional_path(),
+        OrEmpty(PATH),
         None,
         "File with a service account's token; it is read again when it changes.",
     )
     ca_file: Path | None = key(
-        optional_path(),
+        OrEmpty(PATH),
         None,
         "File with the certificates that the API server's certificate is checked against. "
         "Used with `token_file`; the system's own when empty.",
@@ -175,7 +175,7 @@ class NriTable:
     """[nri]: the door to the container runtime."""
 
     socket: Path = key(
-        absolute_path(), Path("/var/run/nri/nri.sock"), "Socket on which the runtime serves NRI."
+        PATH, Path("/var/run/nri/nri.sock"), "Socket on which the runtime serves NRI."
     )
     timeout_s: float = key(
         Number(above=0, most=60),

@@ -1,0 +1,97 @@
+"""Write docs/reference/configuration.md from the tables and keys that the agent reads.
+
+With ``--check`` nothing is written; the exit status tells whether the page is as it should be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from berth.config.decode import Key, Table, Tables, keys_of
+from berth.config.finding import Cursor, toml_text
+from berth.config.load import parse
+from berth.config.schema import Config
+
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "configuration.md"
+
+HEAD = """\
+<!-- Made by tools/reference.py (make docs) from agent/berth/config; edit the meaning there. -->
+
+# Configuration
+
+The agent reads one TOML file, `/etc/berth/agent.toml`.
+Every key has a default, so an empty file is valid.
+A key that stands nowhere here is a fault, and so is a secret in the file.
+`berth check` tells all faults of a file at once, each with its line, and what would be right.
+`configs/agent.toml` holds the same keys, to copy lines from.
+
+A list may be written as one value without brackets when it has one item.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return HEAD + "".join(_tables(Config, ()))
+
+
+def _tables(kind: type[Any], above: tuple[str, ...]) -> Iterator[str]:
+    """The sections of the tables inside a table class, each followed by those inside it."""
+    for key in keys_of(kind):
+        if isinstance(key.form, Table | Tables):
+            path = (*above, key.name)
+            yield f"\n{_heading(path, key)}\n\n{_sentences(key.meaning)}\n"
+            yield from _rows(key.form.kind)
+            yield from _tables(key.form.kind, path)
+
+
+def _heading(path: tuple[str, ...], key: Key) -> str:
+    name = ".".join(path)
+    header = f"[[{name}]]" if isinstance(key.form, Tables) else f"[{name}]"
+    return f"{'#' * (len(path) + 1)} `{header}`"
+
+
+def _sentences(text: str) -> str:
+    """One sentence on each line."""
+    return text.replace(". ", ".\n")
+
+
+def _rows(kind: type[Any]) -> Iterator[str]:
+    keys = [key for key in keys_of(kind) if not isinstance(key.form, Table | Tables)]
+    if keys:
+        yield "\n| key | type | default | unit | meaning |\n| --- | --- | --- | --- | --- |\n"
+    for key in keys:
+        cells = (f"`{key.name}`", key.form.label, _default(key), key.unit, key.meaning)
+        escaped = (cell.replace("|", r"\|") for cell in cells)
+        yield f"| {' | '.join(escaped)} |\n"
+
+
+def _default(key: Key) -> str:
+    """The default as it may be written; there are keys whose absence has no notation."""
+    if key.required:
+        return "required"
+    text = toml_text(key.default)
+    cursor = Cursor()
+    key.form.read(parse(f"key = {text}")["key"], cursor)
+    return "not given" if cursor.findings else f"`{text}`"
+
+
+def main() -> int:
+    """Write the page, or compare it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare only")
+    wanted = page()
+    if not parser.parse_args().check:
+        PAGE.write_text(wanted, encoding="utf-8")
+        return 0
+    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == wanted:
+        return 0
+    print(f"{PAGE} is not what the configuration says: run `make docs`", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
