@@ -149,6 +149,7 @@ class Box:
         self.name = name
         self.folder = folder
         self.node = node
+        self._namespaces = ("--net", "--mount", "--pid", *(("--uts",) if node else ()))
         self.boot_id = ""
         self.pid = 0
         self.daemons: dict[str, Daemon] = {}
@@ -164,12 +165,11 @@ class Box:
             "own": OWN_FOLDERS,
             "boot_id": self.boot_id,
         }
-        namespaces = ["--net", "--mount", "--pid", *(["--uts"] if self.node else [])]
         init = [sys.executable, "-I", "-S", str(Path(__file__).with_name("boxinit.py"))]
         (self.folder / "log").mkdir(exist_ok=True)
         with (self.folder / "log" / "box.log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["unshare", *namespaces, "--fork", "--kill-child", *init, json.dumps(plan)],
+                ["unshare", *self._namespaces, "--fork", "--kill-child", *init, json.dumps(plan)],
                 env=ENVIRONMENT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -183,10 +183,11 @@ class Box:
         self.pid = _only_child(self._process, f"box {self.name}")
         self.run("ip", "link", "set", "lo", "up")
 
-    def enter(self) -> list[str]:
-        """The command that runs what follows it inside."""
-        namespaces = ["--net", "--mount", "--pid", *(["--uts"] if self.node else [])]
-        return ["nsenter", f"--target={self.pid}", *namespaces, "--"]
+    def enter(self, *namespaces: str) -> list[str]:
+        """The command that runs what follows it inside; namespaces can be named by nsenter(1)'s
+        flags, else all of the box are entered.
+        """
+        return ["nsenter", f"--target={self.pid}", *(namespaces or self._namespaces), "--"]
 
     def run(self, *command: str, given: str | None = None, check: bool = True) -> str:
         """Run a short command inside; gives what it wrote to stdout.

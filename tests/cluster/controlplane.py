@@ -144,6 +144,10 @@ class ControlPlane:
             f"--service-account-key-file={self._tokens.certificate}",
             f"--service-account-signing-key-file={self._tokens.key}",
             "--service-cluster-ip-range=10.96.0.0/16",
+            # No aggregated API here; without the two, scheduler and controller manager complain
+            # for ever that this authority is missing.
+            f"--requestheader-client-ca-file={self.authority.certificate}",
+            "--requestheader-allowed-names=nobody",
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
             "--allow-privileged=true",
@@ -162,6 +166,9 @@ class ControlPlane:
             "kube-controller-manager",
             *self._as("kube-controller-manager"),
             "--use-service-account-credentials=true",
+            # Its defaults (20 and 30) hold its own start back for 5 s.
+            "--kube-api-qps=1000",
+            "--kube-api-burst=1000",
             f"--service-account-private-key-file={self._tokens.key}",
             f"--root-ca-file={self.authority.certificate}",
         )
