@@ -1,0 +1,77 @@
+"""CDI files on disk: one per claim and kind, whole or absent, found again by the claim's UID.
+
+A file is never edited after kubelet was answered except by a repeated prepare: runtimes keep what
+they have read and look again only on a miss.
+
+Source: CDI SPEC.md (directories, suffixes); names by the project's own scheme.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from berth.cdi.document import CdiDevice, qualified, render
+from berth.runtime.files import Folder
+
+FOLDER: Final = Path("/var/run/cdi")
+"""Where runtimes read transient CDI files; a tmpfs, so empty after a reboot."""
+
+
+class CdiStore:
+    """The CDI files of one driver.
+
+    Args:
+        driver: The driver's name, which is the vendor of every kind.
+        folder: Where the runtime reads them.
+    """
+
+    def __init__(self, driver: str, folder: Path = FOLDER) -> None:
+        self._driver = driver
+        self._folder = Folder(folder, mode=0o644)
+
+    async def open(self) -> None:
+        """Make the folder, and take away what interrupted writes left there.
+
+        Raises:
+            HostError: It cannot be made or read.
+        """
+        await self._folder.make(mode=0o755)
+        await self._folder.sweep()
+
+    def kind(self, name: str) -> str:
+        """The CDI kind for devices of ours called ``name``, such as ``berth.dev/nic``."""
+        return f"{self._driver}/{name}"
+
+    def id(self, name: str, device: str) -> str:
+        """The qualified name that kubelet is told for ``device`` of kind ``name``."""
+        return qualified(self.kind(name), device)
+
+    async def write(self, name: str, claim_uid: str, devices: Sequence[CdiDevice]) -> None:
+        """Offer ``devices`` of the claim; without devices the file goes, since it would be invalid.
+
+        Raises:
+            HostError: The folder is missing, full or read-only; the old file stands.
+        """
+        if not devices:
+            await self._folder.remove(self._file(name, claim_uid))
+            return
+        await self._folder.write(self._file(name, claim_uid), render(self.kind(name), devices))
+
+    async def remove(self, claim_uid: str) -> None:
+        """Take away every file of the claim; none is no fault."""
+        for name in await self._folder.names(
+            prefix=f"{self._driver}-", suffix=f"_{claim_uid}.json"
+        ):
+            await self._folder.remove(name)
+
+    async def claims(self) -> frozenset[str]:
+        """UIDs of the claims that files of ours speak of: evidence when records are lost."""
+        names = await self._folder.names(prefix=f"{self._driver}-", suffix=".json")
+        return frozenset(
+            name.removesuffix(".json").rpartition("_")[2] for name in names if "_" in name
+        )
+
+    def _file(self, name: str, claim_uid: str) -> str:
+        return f"{self._driver}-{name}_{claim_uid}.json"

@@ -1,0 +1,83 @@
+"""Metadata files on the host: a folder per claim UID, a folder per request in it.
+
+Keyed by UID, because a claim of the same name may follow before the first is gone. A change is
+written beside and renamed, so a reader never sees half a file; a running container keeps the file
+that it was started with, since its mount holds the inode.
+
+Source: KEP-5304; ``kubeletplugin/metadata.go`` of Kubernetes 1.37 for modes and atomicity.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from berth.cdi.document import Mount
+from berth.metadata.document import RequestMetadata, container_path, render
+from berth.runtime.files import host_error, make_folder, write_file
+from berth.runtime.threads import run_in_thread
+
+
+class MetadataStore:
+    """The metadata files of one driver.
+
+    Args:
+        driver: The driver's name.
+        kubelet_root: Kubelet's root folder.
+    """
+
+    def __init__(self, driver: str, kubelet_root: Path) -> None:
+        self._driver = driver
+        self._folder = kubelet_root / "plugins" / driver / "dra-device-metadata"
+
+    def mount(self, metadata: RequestMetadata) -> Mount:
+        """The bind mount that shows the file in a container."""
+        return Mount(
+            host_path=str(self._path(metadata)),
+            container_path=container_path(metadata, self._driver),
+            options=("ro", "bind"),
+        )
+
+    async def write(self, metadata: RequestMetadata) -> None:
+        """Put the file of one request in place.
+
+        Raises:
+            HostError: The folder is missing, full or read-only; the old file stands.
+        """
+        content = render(metadata, driver=self._driver)
+        await run_in_thread("files", _write, self._path(metadata), content)
+
+    async def remove(self, claim_uid: str) -> None:
+        """Take away every file of the claim; none is no fault.
+
+        Raises:
+            HostError: A file is there and cannot be removed.
+        """
+        await run_in_thread("files", _remove_tree, self._folder / claim_uid)
+
+    async def claims(self) -> frozenset[str]:
+        """UIDs of the claims that have files: what an interrupted unprepare may have left."""
+        return frozenset(await run_in_thread("files", _folders, self._folder))
+
+    def _path(self, metadata: RequestMetadata) -> Path:
+        return self._folder / metadata.claim.uid / metadata.base_request / "metadata.json"
+
+
+def _write(path: Path, content: bytes) -> None:
+    make_folder(path.parent, mode=0o755)
+    write_file(path, content, mode=0o644)
+
+
+def _remove_tree(path: Path) -> None:
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise host_error(error, path, "cannot remove") from error
+
+
+def _folders(path: Path) -> tuple[str, ...]:
+    if not path.is_dir():
+        return ()
+    return tuple(entry.name for entry in path.iterdir() if entry.is_dir())

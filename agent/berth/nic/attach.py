@@ -1,0 +1,263 @@
+"""Stages a NIC at home, and brings all NICs of a pod into it or none; blocks, for worker threads.
+
+One thread does the whole plan of one pod. Whether it counts as done or as late is settled once, by
+a `Decision`: the runtime goes on without us after its limit, so late work is undone by the thread
+itself as soon as its call returns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from berth.errors import ClaimError, HostError
+from berth.host.netlink.link import Link
+from berth.host.netlink.socket import Sender, send_now
+from berth.nic import plan
+from berth.nic.execute import (
+    Namespaces,
+    do,
+    look,
+    look_home,
+    names_taken,
+    open_namespaces,
+)
+from berth.nic.homecoming import leave_pod, settle_home
+from berth.nic.identity import find_home, find_in_pod
+from berth.nic.record import NicRecord, SandboxRef, Stage
+from berth.nic.steps import Step
+from berth.nic.view import take_originals
+from berth.runtime.threads import Decision
+
+
+class NotAttached(ClaimError):
+    """The pod has none of its NICs; what was begun is undone as far as the kernel let us.
+
+    Args:
+        records: All NICs of the pod, in the order they were given, as they are now.
+    """
+
+    def __init__(self, where: str, found: str, records: tuple[NicRecord, ...]) -> None:
+        super().__init__(where, found)
+        self.records = records
+
+
+@attrs.frozen(kw_only=True)
+class Budget:
+    """Time that the hook has.
+
+    Attributes:
+        ends_at: When it is over, on the clock.
+        clock: Monotonic seconds.
+    """
+
+    ends_at: float
+    clock: Callable[[], float] = time.monotonic
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left; negative when it is over."""
+        return self.ends_at - self.clock()
+
+
+def read_originals(
+    record: NicRecord, index: int, *, driver: str = "", send: Sender = send_now
+) -> NicRecord:
+    """The record with how its link is at home now; to be on disk before anything is touched.
+
+    Args:
+        index: Interface index at home.
+
+    Raises:
+        HostError: There is no such link any more.
+    """
+    with open_namespaces(send=send) as spaces:
+        link = spaces.home.link(index=index)
+        if link is None:
+            raise HostError(record.device, f"its link (index {index}) has vanished")
+        return attrs.evolve(
+            record, originals=take_originals(look_home(spaces.home, link), driver=driver)
+        )
+
+
+def stage(record: NicRecord, *, send: Sender = send_now) -> NicRecord:
+    """Give a link at home what survives the move; a child's parent is only looked at.
+
+    Raises:
+        HostError: The kernel or the driver refused; the link is as it was before, or the message
+            says what of it is not.
+    """
+    with open_namespaces(send=send) as spaces:
+        if record.is_child:
+            _require_parent(spaces, record)
+            return attrs.evolve(record, stage=Stage.STAGED, fault="")
+        try:
+            _stage_link(spaces, record)
+        except HostError as error:
+            back = settle_home(spaces, record)
+            undone = f"; and {back.fault}" if back.fault else ""
+            raise HostError(record.device, f"{error}{undone}", errno=error.errno) from error
+    return attrs.evolve(record, stage=Stage.STAGED, fault="")
+
+
+def attach(
+    records: Sequence[NicRecord],
+    sandbox: SandboxRef,
+    *,
+    budget: Budget,
+    decision: Decision,
+    send: Sender = send_now,
+) -> tuple[NicRecord, ...]:
+    """Bring every NIC into the sandbox; each that is there already is looked through and mended.
+
+    Returns:
+        The records at ``attached``, with what containers are told.
+
+    Raises:
+        NotAttached: One could not be, or the time was over: none of them is there.
+    """
+    current = [attrs.evolve(r, sandbox=sandbox, stage=Stage.ATTACHING) for r in records]
+    longest_s = 0.0
+    index = 0
+    try:
+        with open_namespaces(sandbox.netns_path, inode=sandbox.netns_inode, send=send) as spaces:
+            try:
+                for index, record in enumerate(current):
+                    if budget.left_s < 3 * longest_s:
+                        raise _late(record, budget)
+                    began = budget.clock()
+                    current[index] = _attach_one(spaces, record)
+                    longest_s = max(longest_s, budget.clock() - began)
+                if not decision.claim_done():
+                    raise _late(current[index], budget)
+            except (HostError, ClaimError) as error:
+                current = [leave_pod(spaces, record) for record in current]
+                raise _failed(current, index, error) from error
+    except HostError as error:
+        raise _failed(current, index, error) from error
+    return tuple(current)
+
+
+def verify(records: Sequence[NicRecord], *, send: Sender = send_now) -> tuple[NicRecord, ...]:
+    """Those of the records whose link is not in their sandbox: a look by identity, no more.
+
+    The application may have renamed it or changed its addresses; that is its own affair.
+    """
+    missing = []
+    for record in records:
+        sandbox = record.sandbox
+        if sandbox is None:
+            missing.append(record)
+            continue
+        try:
+            with open_namespaces(
+                sandbox.netns_path, inode=sandbox.netns_inode, send=send
+            ) as spaces:
+                if find_in_pod(record, spaces.pod.links()) is None:
+                    missing.append(record)
+        except HostError:
+            missing.append(record)
+    return tuple(missing)
+
+
+def _attach_one(spaces: Namespaces, record: NicRecord) -> NicRecord:
+    config = record.config
+    links = spaces.pod.links()
+    present = find_in_pod(record, links)
+    if present is None:
+        taken = names_taken(links)
+        where = record.sandbox.pod if record.sandbox else ""
+        plan.require_free_name(config, pod=where, taken=taken)
+        present = _enter(spaces, record, taken)
+        steps = plan.settle(config, None, spaces.pod.rules() if config.rules else ())
+    else:
+        rules = spaces.pod.rules() if config.rules else ()
+        steps = plan.settle(config, look(spaces.pod, present), rules)
+    for step in steps:
+        do(spaces, step, present)
+    return _read_back(spaces, record, present.index)
+
+
+def _enter(spaces: Namespaces, record: NicRecord, taken: dict[str, str]) -> Link:
+    """Bring the link into the pod; gives it as it is there."""
+    home = _home_link(spaces, record)
+    config = record.config
+    steps = plan.make(config) if record.is_child else plan.enter(config, home, taken=taken.keys())
+    for step in steps:
+        do(spaces, step, home)
+    link = spaces.pod.link(name=config.interface.name)
+    if link is None:
+        raise HostError(record.device, f"is not in the pod as {config.interface.name}")
+    return link
+
+
+def _home_link(spaces: Namespaces, record: NicRecord) -> Link:
+    if record.is_child:
+        link = spaces.home.link(index=record.parent_index)
+    else:
+        link = find_home(record, spaces.home.links())
+    if link is None:
+        raise HostError(record.device, "its link is not at home")
+    return link
+
+
+def _read_back(spaces: Namespaces, record: NicRecord, index: int) -> NicRecord:
+    """The proof: an acknowledgement says that a message was taken, not how things are."""
+    config = record.config
+    link = spaces.pod.link(index=index)
+    if link is None:
+        raise HostError(record.device, "vanished from the pod")
+    view = look(spaces.pod, link)
+    missing = plan.lacking(config, view, spaces.pod.rules() if config.rules else ())
+    if missing:
+        raise HostError(record.device, f"the pod does not show {', '.join(missing)}")
+    return attrs.evolve(
+        record,
+        stage=Stage.ATTACHED,
+        pod_index=index,
+        network=plan.network_data(config, view),
+        fault="",
+    )
+
+
+def _stage_link(spaces: Namespaces, record: NicRecord) -> None:
+    link = _home_link(spaces, record)
+    for step in plan.stage(record.config, link):
+        do(spaces, step, link)
+    seen = spaces.home.link(index=link.index)
+    left: tuple[Step, ...] = plan.stage(record.config, seen) if seen else ()
+    if seen is None or left:
+        fields = ", ".join(step.field for step in left) or "the link itself"
+        raise HostError(record.device, f"does not show {fields} after it was set")
+
+
+def _require_parent(spaces: Namespaces, record: NicRecord) -> None:
+    parent = spaces.home.link(index=record.parent_index)
+    if parent is None:
+        raise HostError(record.device, "the parent's link has vanished")
+    if not parent.up:
+        raise HostError(
+            record.device,
+            f"the parent {parent.name} is down",
+            rule="a child has carrier only while its parent is up",
+            mend=f"set {parent.name} up",
+        )
+    if parent.master:
+        raise HostError(record.device, f"the parent {parent.name} belongs to another link")
+
+
+def _late(record: NicRecord, budget: Budget) -> ClaimError:
+    return ClaimError(
+        record.device,
+        f"{budget.left_s:.2f} s of the hook's time are left",
+        rule="that is too little for another NIC",
+    )
+
+
+def _failed(current: Sequence[NicRecord], index: int, error: Exception) -> NotAttached:
+    away = [record.device for record in current if record.is_away]
+    undone = f"; not home yet: {', '.join(away)}" if away else "; every NIC of the pod is home"
+    where = current[index].device if current else "pod"
+    return NotAttached(where, f"{error}{undone}", tuple(current))

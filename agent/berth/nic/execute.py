@@ -1,0 +1,318 @@
+"""Does the steps of a plan, and looks at links, in a worker thread that then ends.
+
+Everything here blocks: a move holds the kernel's rtnl lock for about 25 ms. The `Sender` is the
+seam by which a crash test ends the process before or after any message.
+
+Nothing of a pod's namespace stays open after the ``with`` block: a socket there keeps the namespace
+alive, and with it the NIC (seen).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from berth.errors import HostError
+from berth.host.netlink.address import delete_address, new_address
+from berth.host.netlink.link import Link
+from berth.host.netlink.linkrequest import (
+    add_altnames,
+    delete_altnames,
+    delete_link,
+    new_link,
+    set_link,
+)
+from berth.host.netlink.namespace import HOME, netns_descriptor, run_in_netns
+from berth.host.netlink.neighbor import new_neighbor
+from berth.host.netlink.route import Route, new_route
+from berth.host.netlink.rtnl import Rtnl
+from berth.host.netlink.rule import delete_rule, new_rule
+from berth.host.netlink.socket import Sender, send_now
+from berth.nic.steps import (
+    Altnames,
+    Change,
+    DropAddress,
+    DropRule,
+    MakeChild,
+    MoveAway,
+    Place,
+    PutAddress,
+    PutNeighbor,
+    PutRoute,
+    PutRule,
+    PutSysctl,
+    RemoveLink,
+    SetLink,
+    Step,
+)
+from berth.nic.view import View
+
+_CONF: Final = Path("/proc/sys/net")
+
+
+class Namespaces:
+    """The host's tables and, for the time of one piece of work, those of one pod.
+
+    Args:
+        home: The host's tables.
+        pod: The pod's tables; ``None`` when the work is at home alone.
+        pod_fd: Descriptor of the pod's namespace; -1 without a pod.
+    """
+
+    def __init__(self, home: Rtnl, pod: Rtnl | None, pod_fd: int) -> None:
+        self.home = home
+        self._pod = pod
+        self.pod_fd = pod_fd
+
+    @property
+    def pod(self) -> Rtnl:
+        """The pod's tables.
+
+        Raises:
+            HostError: The work has none; its namespace is gone.
+        """
+        if self._pod is None:
+            raise HostError("pod", "its network namespace is gone", errno=errno.ENOENT)
+        return self._pod
+
+    def tables(self, place: Place) -> Rtnl:
+        """The tables of one of the two places."""
+        return self.home if place is Place.HOME else self.pod
+
+
+@contextlib.contextmanager
+def open_namespaces(
+    netns_path: str = "", *, inode: int = 0, send: Sender = send_now
+) -> Iterator[Namespaces]:
+    """Open the host's tables, and a pod's where a path is given.
+
+    Args:
+        inode: The namespace that must lie at the path; 0 takes any.
+
+    Raises:
+        HostError: The path is gone or holds another namespace by now (errno ENOENT).
+    """
+    with Rtnl.home(send=send) as home, contextlib.ExitStack() as stack:
+        if not netns_path:
+            yield Namespaces(home, None, -1)
+            return
+        fd = stack.enter_context(netns_descriptor(netns_path))
+        if inode and os.fstat(fd).st_ino != inode:
+            raise HostError(
+                netns_path, "holds another network namespace by now", errno=errno.ENOENT
+            )
+        pod = stack.enter_context(Rtnl.of(fd, send=send))
+        yield Namespaces(home, pod, fd)
+
+
+def inode_of(netns_path: str) -> int:
+    """The inode of the namespace at a path, by which it is told from a later one.
+
+    Raises:
+        HostError: There is none.
+    """
+    with netns_descriptor(netns_path) as fd:
+        return os.fstat(fd).st_ino
+
+
+def look(tables: Rtnl, link: Link, *, sysctls: Mapping[str, int] | None = None) -> View:
+    """The link with all that hangs on it now."""
+    return View(
+        link=link,
+        addresses=tables.addresses(index=link.index),
+        routes=tables.routes(index=link.index),
+        neighbors=tables.neighbors(index=link.index),
+        sysctls=sysctls or {},
+    )
+
+
+def look_home(tables: Rtnl, link: Link) -> View:
+    """The same for a link at home, with the settings that differ from the defaults."""
+    return look(tables, link, sysctls=read_sysctls(link.name))
+
+
+def names_taken(links: Sequence[Link], *, but: int = 0) -> dict[str, str]:
+    """Every name and altname that finds a link, with that link's name.
+
+    Args:
+        but: Index of a link whose names do not count.
+    """
+    return {name: link.name for link in links if link.index != but for name in link.names}
+
+
+def read_sysctls(name: str) -> dict[str, int]:
+    """The settings of a link of the host that differ from the namespace's defaults.
+
+    What cannot be read as a number is no setting that we would put back.
+    """
+    found: dict[str, int] = {}
+    for family in ("ipv4", "ipv6"):
+        folder = _CONF / family / "conf"
+        defaults = _read_folder(folder / "default")
+        values = _read_folder(folder / name)
+        found.update(
+            {
+                f"{family}/{key}": value
+                for key, value in values.items()
+                if defaults.get(key) not in (None, value) and key not in _COMPUTED
+            }
+        )
+    return found
+
+
+_COMPUTED: Final = frozenset({"mtu", "mc_forwarding", "stable_secret"})
+# The kernel sets these from the link itself, or takes them from nobody.
+
+
+def _read_folder(folder: Path) -> dict[str, int]:
+    values: dict[str, int] = {}
+    with contextlib.suppress(FileNotFoundError):
+        for entry in os.scandir(folder):
+            with contextlib.suppress(OSError, ValueError):
+                values[entry.name] = int(Path(entry.path).read_text())
+    return values
+
+
+def do(spaces: Namespaces, step: Step, link: Link) -> None:
+    """Do one step on a link.
+
+    Args:
+        link: Where it is now, in the step's own place; for a child that is not made yet its
+            parent at home.
+
+    Raises:
+        HostError: The kernel refused, with its words; the message names the step's field.
+    """
+    try:
+        _do(spaces, step.place, step.change, link)
+    except HostError as error:
+        raise HostError(
+            f"{step.field} ({link.name})",
+            str(error),
+            errno=error.errno,
+        ) from error
+
+
+def _do(spaces: Namespaces, place: Place, change: Change, link: Link) -> None:
+    tables = spaces.tables(place)
+    if isinstance(change, MoveAway):
+        moved = attrs.evolve(change.change, netns_fd=spaces.pod_fd)
+        tables.apply(set_link(link.index, moved, label=link.name))
+    elif isinstance(change, MakeChild):
+        made = attrs.evolve(change.change, netns_fd=spaces.pod_fd)
+        tables.apply(new_link(change.name, change.kind, parent=link.index, change=made))
+    elif isinstance(change, SetLink):
+        tables.apply(set_link(link.index, change.change, label=link.name))
+    elif isinstance(change, Altnames):
+        _altnames(tables, change, link)
+    elif isinstance(change, RemoveLink):
+        tables.apply(delete_link(link.index, label=link.name))
+    elif isinstance(change, PutSysctl):
+        _put_sysctl(spaces, place, change, link)
+    else:
+        _do_table(tables, change, link)
+
+
+def _do_table(tables: Rtnl, change: Change, link: Link) -> None:
+    index = link.index
+    if isinstance(change, PutAddress):
+        with _unless(errno.EEXIST):
+            tables.apply(new_address(attrs.evolve(change.address, index=index, label="")))
+    elif isinstance(change, DropAddress):
+        with _unless(errno.EADDRNOTAVAIL):
+            tables.apply(delete_address(attrs.evolve(change.address, index=index)))
+    elif isinstance(change, PutRoute):
+        _put_route(tables, _out_by(change.route, index))
+    elif isinstance(change, PutRule):
+        with _unless(errno.EEXIST):
+            tables.apply(new_rule(change.rule))
+    elif isinstance(change, DropRule):
+        with _unless(errno.ENOENT):
+            tables.apply(delete_rule(change.rule))
+    elif isinstance(change, PutNeighbor):
+        tables.apply(new_neighbor(attrs.evolve(change.neighbor, index=index)))
+
+
+def _altnames(tables: Rtnl, change: Altnames, link: Link) -> None:
+    if change.remove:
+        tables.apply(delete_altnames(link.index, change.remove))
+    for name in change.add:
+        # udev may have set it again already.
+        with _unless(errno.EEXIST):
+            tables.apply(add_altnames(link.index, (name,)))
+
+
+def _put_route(tables: Rtnl, route: Route) -> None:
+    try:
+        tables.apply(new_route(route))
+    except HostError as error:
+        if error.errno != errno.EEXIST:
+            raise
+        holder = _same_key(tables, route)
+        if holder is not None and holder.hops[:1] and _same_way(holder, route):
+            return
+        raise HostError(
+            f"route {route.destination}",
+            f"is there already, {_way(holder)}" if holder else "is there already",
+            rule="a route of the pod is never replaced",
+            mend="give routes[].metric or routes[].table another value",
+            errno=errno.EEXIST,
+        ) from error
+
+
+def _same_key(tables: Rtnl, route: Route) -> Route | None:
+    for present in tables.routes(table=route.table):
+        if (present.destination, present.priority) == (route.destination, route.priority):
+            return present
+    return None
+
+
+def _same_way(one: Route, other: Route) -> bool:
+    ways = [[(hop.index, hop.gateway) for hop in route.hops] for route in (one, other)]
+    return ways[0] == ways[1]
+
+
+def _way(route: Route) -> str:
+    hops = [f"via {hop.gateway or 'link'} out of link {hop.index}" for hop in route.hops]
+    return ", ".join(hops) or f"of type {route.type}"
+
+
+def _out_by(route: Route, index: int) -> Route:
+    """The route with the link's present index: what it had at home need not be what it has now."""
+    if len(route.hops) == 1:
+        return attrs.evolve(route, hops=(attrs.evolve(route.hops[0], index=index),))
+    return route
+
+
+def _put_sysctl(spaces: Namespaces, place: Place, change: PutSysctl, link: Link) -> None:
+    family, _, name = change.name.partition("/")
+    path = _CONF / family / "conf" / link.name / name
+
+    def write() -> None:
+        if not (_CONF / family).exists():
+            # Without the family there is nothing that the setting could change.
+            return
+        try:
+            path.write_text(f"{change.value}\n")
+        except OSError as error:
+            raise HostError(
+                str(path), f"cannot be set: {error.strerror}", errno=error.errno or 0
+            ) from error
+
+    run_in_netns(HOME if place is Place.HOME else spaces.pod_fd, write)
+
+
+@contextlib.contextmanager
+def _unless(number: int) -> Iterator[None]:
+    """Take one refusal of the kernel for what it says: it is so already."""
+    try:
+        yield
+    except HostError as error:
+        if error.errno != number:
+            raise

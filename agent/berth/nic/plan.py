@@ -1,0 +1,327 @@
+"""From a NIC's configuration to the steps that make it so, and to what is still missing of it.
+
+Everything that can fail for reasons of the device is a step at home, done at prepare; the hook
+does only what needs the pod's namespace. A plan made from what is there already holds only what is
+missing, so doing it again repairs and never doubles.
+
+Source: network.md §4.2 and §4.3, for the order and for what the kernel refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from ipaddress import IPv6Address, IPv6Interface
+from typing import Final
+
+import attrs
+
+from berth.errors import ClaimError
+from berth.host.netlink.address import IFA_F_NODAD, IFA_F_NOPREFIXROUTE, Address
+from berth.host.netlink.ip import AF_INET, AF_INET6
+from berth.host.netlink.kinds import Macvlan
+from berth.host.netlink.link import IFF_ALLMULTI, IFF_PROMISC, IFF_UP, Link, Offload
+from berth.host.netlink.linkrequest import DOWN, LinkChange
+from berth.host.netlink.neighbor import Neighbor
+from berth.host.netlink.route import RTNH_F_ONLINK, Hop, Route, mtu_metric
+from berth.host.netlink.rule import Rule
+from berth.model.claim import NetworkData
+from berth.nic.config.values import (
+    AddressConfig,
+    AttachMode,
+    InterfaceConfig,
+    NicConfig,
+    RouteConfig,
+    RouteScope,
+    RuleConfig,
+)
+from berth.nic.steps import (
+    Altnames,
+    Change,
+    DropRule,
+    MakeChild,
+    MoveAway,
+    Place,
+    PutAddress,
+    PutNeighbor,
+    PutRoute,
+    PutRule,
+    PutSysctl,
+    SetLink,
+    Step,
+)
+from berth.nic.view import View
+
+IPS_LIMIT: Final = 16
+"""Most addresses that a claim's status takes. Source: ``resource/v1/types.go``."""
+
+_SCOPES: Final = {RouteScope.GLOBAL: 0, RouteScope.LINK: 253, RouteScope.HOST: 254}
+_ADDR_GEN_MODE: Final = "addr_gen_mode"
+_WHOLE_MARK: Final = 0xFFFFFFFF
+
+
+def stage(config: NicConfig, link: Link) -> tuple[Step, ...]:
+    """The steps at home that survive the move: the link goes down and gets its values.
+
+    Only for a link that is moved; a child has nothing at home.
+    """
+    changes: list[tuple[str, Change]] = []
+    if link.up:
+        changes.append(("interface", SetLink(change=DOWN)))
+    changes.extend(_values(config.interface, link))
+    if config.interface.name in link.altnames:
+        # The kernel would move the link and only then refuse the name.
+        changes.append(("interface.name", Altnames(remove=(config.interface.name,))))
+    return tuple(Step(place=Place.HOME, field=field, change=change) for field, change in changes)
+
+
+def require_free_name(
+    config: NicConfig, *, pod: str, taken: Mapping[str, str], own: Set[str] = frozenset()
+) -> None:
+    """Refuse when the pod has the wanted name already.
+
+    Args:
+        pod: The pod, for the message.
+        taken: Every name and altname in the pod, with the link that it finds.
+        own: Names of this very NIC, in case it is in the pod already.
+
+    Raises:
+        ClaimError: The name is somebody else's; moving the link would fail half-way.
+    """
+    name = config.interface.name
+    if name in taken and name not in own:
+        raise ClaimError(
+            f"pod {pod}",
+            f"has a link {taken[name]!r} that the name {name!r} finds",
+            rule="the NIC stays at home",
+            mend="give interface.name another value",
+        )
+
+
+def enter(config: NicConfig, link: Link, *, taken: Set[str]) -> tuple[Step, ...]:
+    """The steps from a staged link at home into the pod, where it gets the rest by `settle`.
+
+    Args:
+        link: As it is at home now; what drifted since it was staged is set again.
+        taken: Every name and altname in the pod.
+    """
+    clashing = tuple(n for n in link.altnames if n in taken and n != config.interface.name)
+    steps = list(stage(config, link))
+    if clashing:
+        steps.append(_home("interface", Altnames(remove=clashing)))
+    change = attrs.evolve(_in_message(config), name=config.interface.name)
+    return (*steps, _home("interface.name", MoveAway(change=change)))
+
+
+def make(config: NicConfig) -> tuple[Step, ...]:
+    """The step that makes a child in the pod, where it gets the rest by `settle`."""
+    interface = config.interface
+    change = LinkChange(
+        mtu=interface.mtu,
+        mac=interface.hardware_addr,
+        txqlen=interface.tx_queue_len,
+        offload=_offload(interface),
+    )
+    child = MakeChild(
+        name=interface.name, kind=Macvlan(mode=config.macvlan.mode.value), change=change
+    )
+    return (_home(config.mode.value, child),)
+
+
+def settle(config: NicConfig, view: View | None, rules: Sequence[Rule] = ()) -> tuple[Step, ...]:
+    """What is missing of the configuration in the pod, in the order that the kernel takes it.
+
+    Args:
+        view: The link in the pod; ``None`` for one that has just arrived and has nothing.
+        rules: The pod's rules.
+    """
+    steps = [] if view is not None else [*_settings(config)]
+    steps.extend(_missing_addresses(config, view))
+    steps.extend(_missing_flags(config.interface, view))
+    if config.interface.up:
+        steps.extend(_missing_routes(config, view))
+    steps.extend(_missing_rules(config, rules))
+    steps.extend(_missing_neighbors(config, view))
+    return tuple(steps)
+
+
+def lacking(config: NicConfig, view: View, rules: Sequence[Rule]) -> tuple[str, ...]:
+    """Fields that the pod's link does not show, after everything was said to be done."""
+    fields = [step.field for step in settle(config, view, rules)]
+    fields.extend(
+        f"addresses ({address.ip} is a duplicate)"
+        for address in view.addresses
+        if address.dad_failed
+    )
+    if view.link.name != config.interface.name:
+        fields.append("interface.name")
+    return tuple(dict.fromkeys(fields))
+
+
+def network_data(config: NicConfig, view: View) -> NetworkData:
+    """What containers and the claim's status are told of the link."""
+    order = {item.address: index for index, item in enumerate(config.addresses)}
+    found = [a.ip for a in view.addresses if a.scope == 0 and not a.ip.ip.is_link_local]
+    found.sort(key=lambda ip: (order.get(ip, len(order)), ip.version, int(ip.ip)))
+    return NetworkData(
+        interface_name=view.link.name,
+        ips=tuple(str(ip) for ip in found[:IPS_LIMIT]),
+        hardware_address=view.link.mac,
+    )
+
+
+def route_of(config: RouteConfig) -> Route:
+    """The kernel's route for a configured one; its hop leads out by the link itself."""
+    return Route(
+        destination=config.to,
+        hops=(Hop(gateway=config.via, flags=RTNH_F_ONLINK if config.on_link else 0),),
+        table=config.table,
+        scope=0 if config.to.version == 6 else _SCOPES[config.scope],
+        preferred_source=config.source,
+        priority=config.metric,
+        metrics=mtu_metric(config.mtu or 0),
+    )
+
+
+def rules_of(config: NicConfig, rule: RuleConfig) -> tuple[Rule, ...]:
+    """The kernel's rules for a configured one: one per family that it is meant for."""
+    return tuple(
+        Rule(
+            family=AF_INET if version == 4 else AF_INET6,
+            priority=rule.priority,
+            table=rule.table,
+            source=rule.from_,
+            destination=rule.to,
+            input_link=rule.iif or "",
+            mark=rule.fwmark or 0,
+            mark_mask=_WHOLE_MARK if rule.fwmark is not None else 0,
+        )
+        for version in config.rule_versions(rule)
+    )
+
+
+def address_of(config: AddressConfig) -> Address:
+    """The kernel's address for a configured one."""
+    no_dad = config.no_dad and isinstance(config.address, IPv6Interface)
+    flags = (IFA_F_NODAD if no_dad else 0) | (IFA_F_NOPREFIXROUTE if config.no_prefix_route else 0)
+    return Address(index=0, ip=config.address, peer=config.peer, flags=flags)
+
+
+def _in_message(config: NicConfig) -> LinkChange:
+    """The settings that the kernel takes in a message about a link."""
+    return LinkChange(
+        ipv4_conf=dict(config.sysctls.ipv4),
+        addr_gen_mode=config.sysctls.ipv6.get(_ADDR_GEN_MODE),
+    )
+
+
+def _values(interface: InterfaceConfig, link: Link) -> Iterator[tuple[str, Change]]:
+    if interface.mtu is not None and interface.mtu != link.mtu:
+        yield "interface.mtu", SetLink(change=LinkChange(mtu=interface.mtu))
+    if interface.hardware_addr is not None and interface.hardware_addr != link.mac:
+        yield "interface.hardwareAddr", SetLink(change=LinkChange(mac=interface.hardware_addr))
+    wanted = _offload(interface)
+    different = Offload(
+        **{
+            name: value
+            for name, value in attrs.asdict(wanted).items()
+            if value and value != getattr(link.offload, name)
+        }
+    )
+    if different != Offload():
+        yield "interface.gsoMaxSize", SetLink(change=LinkChange(offload=different))
+    if interface.tx_queue_len is not None and interface.tx_queue_len != link.txqlen:
+        yield "interface.txQueueLen", SetLink(change=LinkChange(txqlen=interface.tx_queue_len))
+
+
+def _offload(interface: InterfaceConfig) -> Offload:
+    return Offload(
+        gso_max_size=interface.gso_max_size or 0,
+        gro_max_size=interface.gro_max_size or 0,
+        gso_ipv4_max_size=interface.gso_ipv4_max_size or 0,
+        gro_ipv4_max_size=interface.gro_ipv4_max_size or 0,
+    )
+
+
+def _settings(config: NicConfig) -> Iterator[Step]:
+    if not is_moved(config) and (change := _in_message(config)) != LinkChange():
+        # The kernel takes these in no message that makes a link.
+        yield _pod("sysctls", SetLink(change=change))
+    for name, value in sorted(config.sysctls.ipv6.items()):
+        if name != _ADDR_GEN_MODE:
+            yield _pod(f"sysctls.ipv6.{name}", PutSysctl(name=f"ipv6/{name}", value=value))
+
+
+def _missing_addresses(config: NicConfig, view: View | None) -> Iterator[Step]:
+    present = {(a.ip, a.peer) for a in view.addresses} if view else set()
+    for index, item in enumerate(config.addresses):
+        if (item.address, item.peer) not in present:
+            yield _pod(f"addresses[{index}]", PutAddress(address=address_of(item)))
+
+
+def _missing_flags(interface: InterfaceConfig, view: View | None) -> Iterator[Step]:
+    wanted = {
+        IFF_UP: interface.up,
+        IFF_PROMISC: interface.promiscuous,
+        IFF_ALLMULTI: interface.allmulticast,
+    }
+    flags = view.link.flags if view else 0
+    on = sum(flag for flag, wish in wanted.items() if wish and not flags & flag)
+    if on:
+        yield _pod("interface.up", SetLink(change=LinkChange(flags_on=on)))
+
+
+def _missing_routes(config: NicConfig, view: View | None) -> Iterator[Step]:
+    present = {_route_key(r) for r in view.routes} if view else set()
+    routes = [(index, route_of(item)) for index, item in enumerate(config.routes)]
+    for index, route in sorted(routes, key=lambda pair: pair[1].hops[0].gateway is not None):
+        if _route_key(route) not in present:
+            yield _pod(f"routes[{index}]", PutRoute(route=route))
+
+
+def _missing_rules(config: NicConfig, present: Sequence[Rule]) -> Iterator[Step]:
+    keys = {_rule_key(rule) for rule in present}
+    for index, item in enumerate(config.rules):
+        for rule in rules_of(config, item):
+            if _rule_key(rule) not in keys:
+                undo = (DropRule(rule=rule),)
+                yield _pod(f"rules[{index}]", PutRule(rule=rule), undo=undo)
+
+
+def _missing_neighbors(config: NicConfig, view: View | None) -> Iterator[Step]:
+    present = {(n.ip, n.mac) for n in view.own_neighbors} if view else set()
+    for index, item in enumerate(config.neighbors):
+        if (item.address, item.hardware_addr) not in present:
+            neighbor = Neighbor(index=0, ip=item.address, mac=item.hardware_addr)
+            yield _pod(f"neighbors[{index}]", PutNeighbor(neighbor=neighbor))
+
+
+def _route_key(route: Route) -> tuple[object, ...]:
+    # IPv6 turns a metric of 0 into 1024, and tells it so.
+    is_v6 = isinstance(route.destination.network_address, IPv6Address)
+    priority = route.priority or (1024 if is_v6 else 0)
+    return route.destination, route.table, priority, tuple(hop.gateway for hop in route.hops)
+
+
+def _rule_key(rule: Rule) -> tuple[object, ...]:
+    return (
+        rule.family,
+        rule.priority,
+        rule.table,
+        rule.source,
+        rule.destination,
+        rule.input_link,
+        rule.mark,
+    )
+
+
+def _home(field: str, change: Change) -> Step:
+    return Step(place=Place.HOME, field=field, change=change)
+
+
+def _pod(field: str, change: Change, *, undo: tuple[Change, ...] = ()) -> Step:
+    return Step(place=Place.POD, field=field, change=change, undo=undo)
+
+
+def is_moved(config: NicConfig) -> bool:
+    """Whether the link itself goes into the pod, rather than a child of it."""
+    return config.mode is AttachMode.MOVE

@@ -1,0 +1,195 @@
+"""From how a link is at home to how it was: the steps, and what still differs.
+
+Whatever a pod left on the link (an XDP program, promiscuous mode, another MAC or name) is undone
+here, so that nothing of it reaches the next holder. Applying the steps twice changes nothing.
+
+Source: network.md §4.5, for the order and for what the kernel refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from ipaddress import IPv6Interface
+
+import attrs
+
+from berth.host.netlink.address import IFA_F_NODAD, Address
+from berth.host.netlink.link import IFF_ALLMULTI, IFF_PROMISC, IFF_UP, Offload
+from berth.host.netlink.linkrequest import DOWN, LinkChange
+from berth.host.netlink.neighbor import Neighbor
+from berth.host.netlink.route import Route
+from berth.nic.record import Originals
+from berth.nic.steps import (
+    Altnames,
+    Change,
+    DropAddress,
+    Place,
+    PutAddress,
+    PutNeighbor,
+    PutRoute,
+    PutSysctl,
+    SetLink,
+    Step,
+)
+from berth.nic.view import KEPT_FLAGS, View
+
+
+def home_name(originals: Originals, view: View, taken: Set[str]) -> str:
+    """The name for the link at home: its own, or a free one while that is somebody else's.
+
+    Args:
+        taken: Names and altnames of all other links at home.
+    """
+    return originals.name if originals.name not in taken else f"berth{view.link.index}"
+
+
+def restore(originals: Originals, view: View, taken: Set[str]) -> tuple[Step, ...]:
+    """The steps at home that are still due; none when everything stands as it stood.
+
+    Args:
+        taken: Names and altnames of all other links at home.
+    """
+    changes = list(_link_changes(originals, view, home_name(originals, view, taken), taken))
+    up = bool(originals.flags & IFF_UP)
+    goes_down = bool(changes) and view.link.up
+    if goes_down:
+        changes.insert(0, ("up", SetLink(change=DOWN)))
+    if (view.link.flags ^ originals.flags) & KEPT_FLAGS or goes_down:
+        changes.append(("flags", _flags(originals)))
+    # A link that went down has lost its IPv6 addresses and every route.
+    fresh = attrs.evolve(view, addresses=_surviving(view), routes=()) if goes_down else view
+    changes.extend(_address_changes(originals, fresh, up=up))
+    return tuple(Step(place=Place.HOME, field=field, change=change) for field, change in changes)
+
+
+def differences(originals: Originals, view: View, taken: Set[str]) -> tuple[str, ...]:
+    """What still is not as it was, a sentence each; empty when the link is home."""
+    return tuple(
+        dict.fromkeys(
+            f"{step.field} is not restored: {_told(step.change)}"
+            for step in restore(originals, view, taken)
+        )
+    )
+
+
+def _link_changes(
+    originals: Originals, view: View, name: str, taken: Set[str]
+) -> Iterator[tuple[str, Change]]:
+    """What needs the link down, in the order that the kernel takes it."""
+    link = view.link
+    if link.xdp is not None and link.xdp.program_id != originals.xdp_program_id:
+        yield "xdp", SetLink(change=LinkChange(xdp_detach=link.xdp.mode))
+    left_on = link.flags & ~originals.flags & (IFF_PROMISC | IFF_ALLMULTI)
+    if left_on:
+        yield "flags", SetLink(change=LinkChange(flags_off=left_on))
+    if name in link.altnames:
+        yield "altnames", Altnames(remove=(name,))
+    if link.name != name:
+        yield "name", SetLink(change=LinkChange(name=name))
+    if link.mtu != originals.mtu:
+        yield "mtu", SetLink(change=LinkChange(mtu=originals.mtu))
+    if link.mac != originals.mac:
+        yield "mac", SetLink(change=LinkChange(mac=originals.mac))
+    yield from _value_changes(originals, view)
+    yield from _altname_changes(originals, view, name, taken)
+    for setting in sorted({*originals.sysctls, *view.sysctls}):
+        wanted = originals.sysctls.get(setting)
+        if wanted is not None and view.sysctls.get(setting) != wanted:
+            yield f"sysctls.{setting}", PutSysctl(name=setting, value=wanted)
+
+
+def _value_changes(originals: Originals, view: View) -> Iterator[tuple[str, Change]]:
+    link = view.link
+    offload = Offload(
+        **{
+            name: value
+            for name, value in attrs.asdict(originals.offload).items()
+            if value != getattr(link.offload, name)
+        }
+    )
+    if offload != Offload():
+        yield "offload", SetLink(change=LinkChange(offload=offload))
+    if link.txqlen != originals.txqlen:
+        yield "txqlen", SetLink(change=LinkChange(txqlen=originals.txqlen))
+    if link.group != originals.group:
+        yield "group", SetLink(change=LinkChange(group=originals.group))
+    if link.alias != originals.alias:
+        yield "alias", SetLink(change=LinkChange(alias=originals.alias))
+
+
+def _altname_changes(
+    originals: Originals, view: View, name: str, taken: Set[str]
+) -> Iterator[tuple[str, Change]]:
+    present = {*view.link.altnames} - {name}
+    foreign = tuple(n for n in view.link.altnames if n in present and n not in originals.altnames)
+    missing = tuple(
+        n for n in originals.altnames if n not in present and n not in taken and n != name
+    )
+    if foreign:
+        yield "altnames", Altnames(remove=foreign)
+    if missing:
+        yield "altnames", Altnames(add=missing)
+
+
+def _flags(originals: Originals) -> Change:
+    on = originals.flags & KEPT_FLAGS
+    return SetLink(change=LinkChange(flags_on=on, flags_off=KEPT_FLAGS & ~on))
+
+
+def _surviving(view: View) -> tuple[Address, ...]:
+    return tuple(a for a in view.addresses if a.ip.version == 4)
+
+
+def _address_changes(originals: Originals, view: View, *, up: bool) -> Iterator[tuple[str, Change]]:
+    present = {_address_key(a) for a in view.addresses}
+    wanted = {_address_key(a) for a in originals.addresses}
+    for address in view.own_addresses:
+        if _address_key(address) not in wanted:
+            yield "addresses", DropAddress(address=address)
+    for address in originals.addresses:
+        if _address_key(address) not in present:
+            yield "addresses", PutAddress(address=_quick(address))
+    if up:
+        routes = {_route_key(r) for r in view.routes}
+        for route in sorted(originals.routes, key=_gateways_last):
+            if _route_key(route) not in routes:
+                yield "routes", PutRoute(route=route)
+        neighbors = {(n.ip, n.mac) for n in view.neighbors}
+        for neighbor in originals.neighbors:
+            if (neighbor.ip, neighbor.mac) not in neighbors:
+                yield "neighbors", PutNeighbor(neighbor=neighbor)
+
+
+def _quick(address: Address) -> Address:
+    """An address that was usable before is usable at once: no new search for duplicates."""
+    if isinstance(address.ip, IPv6Interface):
+        return attrs.evolve(address, flags=address.flags | IFA_F_NODAD)
+    return address
+
+
+def _gateways_last(route: Route) -> bool:
+    return any(hop.gateway is not None for hop in route.hops) or bool(route.nexthop_id)
+
+
+def _address_key(address: Address) -> tuple[object, ...]:
+    return address.ip, address.peer
+
+
+def _route_key(route: Route) -> tuple[object, ...]:
+    return route.destination, route.table, route.priority, route.tos
+
+
+def _told(change: Change) -> str:
+    if isinstance(change, SetLink):
+        return ", ".join(
+            f"{name}={value}"
+            for name, value in attrs.asdict(change.change, recurse=False).items()
+            if value not in (None, 0, {}, Offload())
+        )
+    if isinstance(change, PutNeighbor):
+        return str(_neighbor(change.neighbor))
+    return str(change)
+
+
+def _neighbor(neighbor: Neighbor) -> str:
+    return f"{neighbor.ip} at {neighbor.mac}"

@@ -1,0 +1,143 @@
+"""The vocabulary of everything that is done to a NIC, as values.
+
+A plan is a tuple of these. They say nothing of sockets, descriptors or indexes that are known only
+later; `berth.nic.execute` turns each into a netlink request or a line in ``/proc/sys``.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeAlias
+
+import attrs
+
+from berth.host.netlink.address import Address
+from berth.host.netlink.kinds import KindData
+from berth.host.netlink.linkrequest import LinkChange
+from berth.host.netlink.neighbor import Neighbor
+from berth.host.netlink.route import Route
+from berth.host.netlink.rule import Rule
+
+
+class Place(Enum):
+    """The namespace in which a step is done."""
+
+    HOME = "home"
+    POD = "pod"
+
+
+@attrs.frozen(kw_only=True)
+class SetLink:
+    """Change the link in place."""
+
+    change: LinkChange
+
+
+@attrs.frozen(kw_only=True)
+class Altnames:
+    """Give the link further names, or take some away."""
+
+    add: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class MoveAway:
+    """Move the link from home into the pod, in one message with all of ``change``.
+
+    Not atomic in the kernel: a refused name, MTU or MAC leaves the link in the pod.
+    """
+
+    change: LinkChange
+
+
+@attrs.frozen(kw_only=True)
+class MakeChild:
+    """Make a child of the parent straight in the pod; atomic: on an error nothing exists."""
+
+    name: str
+    kind: KindData
+    change: LinkChange
+
+
+@attrs.frozen(kw_only=True)
+class RemoveLink:
+    """Delete the link where it is."""
+
+
+@attrs.frozen(kw_only=True)
+class PutAddress:
+    """Add an address; one that is there with equal value counts as added."""
+
+    address: Address
+
+
+@attrs.frozen(kw_only=True)
+class DropAddress:
+    """Take an address away."""
+
+    address: Address
+
+
+@attrs.frozen(kw_only=True)
+class PutRoute:
+    """Add a route; its hops without index lead out by the link itself.
+
+    Never replaces: a route of another link with the same key is a fault.
+    """
+
+    route: Route
+
+
+@attrs.frozen(kw_only=True)
+class PutRule:
+    """Add a routing rule to the pod."""
+
+    rule: Rule
+
+
+@attrs.frozen(kw_only=True)
+class DropRule:
+    """Take a routing rule out of the pod."""
+
+    rule: Rule
+
+
+@attrs.frozen(kw_only=True)
+class PutNeighbor:
+    """Add a permanent neighbor."""
+
+    neighbor: Neighbor
+
+
+@attrs.frozen(kw_only=True)
+class PutSysctl:
+    """Set one per-interface setting.
+
+    Attributes:
+        name: ``ipv4/<name>`` or ``ipv6/<name>``.
+    """
+
+    name: str
+    value: int
+
+
+Change: TypeAlias = (
+    "SetLink | Altnames | MoveAway | MakeChild | RemoveLink | PutAddress | DropAddress"
+    " | PutRoute | PutRule | DropRule | PutNeighbor | PutSysctl"
+)
+
+
+@attrs.frozen(kw_only=True)
+class Step:
+    """One change, where it is done, and what it is for.
+
+    Attributes:
+        field: The configuration field or the original value that asks for it, for messages.
+        undo: What takes it back, in this order, where the link's own way home does not.
+    """
+
+    place: Place
+    field: str
+    change: Change
+    undo: tuple[Change, ...] = ()

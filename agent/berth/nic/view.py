@@ -1,0 +1,86 @@
+"""One link with all that hangs on it, as one namespace showed it at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from berth.host.netlink.address import Address
+from berth.host.netlink.link import (
+    IFF_ALLMULTI,
+    IFF_MULTICAST,
+    IFF_NOARP,
+    IFF_PROMISC,
+    IFF_UP,
+    Link,
+)
+from berth.host.netlink.neighbor import Neighbor
+from berth.host.netlink.route import (
+    RTPROT_KERNEL,
+    RTPROT_RA,
+    RTPROT_REDIRECT,
+    Route,
+)
+from berth.nic.record import Originals
+
+KEPT_FLAGS: Final = IFF_UP | IFF_PROMISC | IFF_ALLMULTI | IFF_NOARP | IFF_MULTICAST
+"""Flags of a link that somebody set; the others are the kernel's findings."""
+
+_LEARNT: Final = frozenset({RTPROT_KERNEL, RTPROT_RA, RTPROT_REDIRECT})
+
+
+@attrs.frozen(kw_only=True)
+class View:
+    """A link, its addresses, its routes, its neighbors and its settings.
+
+    Attributes:
+        sysctls: Settings of the link that differ from its namespace's defaults, by
+            ``ipv4/<name>`` and ``ipv6/<name>``.
+    """
+
+    link: Link
+    addresses: tuple[Address, ...] = ()
+    routes: tuple[Route, ...] = ()
+    neighbors: tuple[Neighbor, ...] = ()
+    sysctls: Mapping[str, int] = attrs.field(factory=dict)
+
+    @property
+    def own_addresses(self) -> tuple[Address, ...]:
+        """Addresses that somebody set: permanent, and not made from the link itself."""
+        return tuple(a for a in self.addresses if a.permanent and not a.ip.ip.is_link_local)
+
+    @property
+    def own_routes(self) -> tuple[Route, ...]:
+        """Routes that somebody set, not those that follow from addresses or were learnt."""
+        return tuple(r for r in self.routes if r.protocol not in _LEARNT)
+
+    @property
+    def own_neighbors(self) -> tuple[Neighbor, ...]:
+        """Neighbors that somebody set."""
+        return tuple(n for n in self.neighbors if n.permanent)
+
+
+def take_originals(view: View, *, driver: str = "") -> Originals:
+    """What must stand again when the link has come home, from how it is now."""
+    link = view.link
+    return Originals(
+        name=link.name,
+        index=link.index,
+        kind=link.kind,
+        mtu=link.mtu,
+        mac=link.mac,
+        flags=link.flags & KEPT_FLAGS,
+        txqlen=link.txqlen,
+        group=link.group,
+        alias=link.alias,
+        altnames=link.altnames,
+        offload=link.offload,
+        addresses=view.own_addresses,
+        routes=view.own_routes,
+        neighbors=view.own_neighbors,
+        sysctls=dict(view.sysctls),
+        xdp_program_id=link.xdp.program_id if link.xdp else 0,
+        driver=driver,
+    )

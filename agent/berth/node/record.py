@@ -1,0 +1,79 @@
+"""The record of one claim: all that survives a restart, a reboot and the claim's own end.
+
+Kubelet sends only namespace, name and UID at unprepare, and the claim may be gone by then, so the
+record holds everything that undoing needs. It is written before the step that it announces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from berth.model.claim import ClaimRef, Consumer, DeviceResult, NetworkData
+from berth.model.device import Attribute
+from berth.nic.record import NicRecord
+
+SCHEMA: Final = 1
+"""Number in every file; a file with a higher one is of a newer program and is not touched."""
+
+
+@attrs.frozen(kw_only=True)
+class HeldDevice:
+    """One device of a prepared claim.
+
+    Attributes:
+        result: The allocation's own words.
+        identity: What the device physically is; the ledger's key.
+        attributes: As published when the claim was prepared, for its metadata.
+        slots: How many slots of a shared device it takes, of ``slot_limit``.
+        nic: What is done to the NIC; ``None`` for admin access, which touches nothing.
+    """
+
+    result: DeviceResult
+    identity: str
+    type: str
+    attributes: Mapping[str, Attribute]
+    slots: int = 1
+    slot_limit: int = 1
+    nic: NicRecord | None = None
+
+    @property
+    def network(self) -> NetworkData | None:
+        """How the NIC looks in its pod; ``None`` while it is not there."""
+        return self.nic.network if self.nic is not None else None
+
+
+@attrs.frozen(kw_only=True)
+class ClaimRecord:
+    """One claim that was prepared, or is being.
+
+    Attributes:
+        consumers: ``status.reservedFor`` when it was prepared.
+        driver: Our driver's name then; a change of it is refused while records are open.
+        boot_id: The boot in which it was prepared last.
+        generation: Of the claim's metadata files; 0 before the first.
+        prepared: Everything was done and kubelet was, or may have been, told so.
+        revoked: Unprepare was asked for; what is left is to bring devices home.
+    """
+
+    claim: ClaimRef
+    pod_claim_name: str | None
+    consumers: tuple[Consumer, ...]
+    driver: str
+    boot_id: str
+    devices: tuple[HeldDevice, ...]
+    generation: int = 0
+    prepared: bool = False
+    revoked: bool = False
+
+    def with_nic(self, index: int, nic: NicRecord) -> ClaimRecord:
+        """The record with another state of the NIC at ``index`` of `devices`."""
+        devices = list(self.devices)
+        devices[index] = attrs.evolve(devices[index], nic=nic)
+        return attrs.evolve(self, devices=tuple(devices))
+
+    def serves_pod(self, pod_uid: str) -> bool:
+        """Whether the pod is one of the claim's consumers."""
+        return any(c.is_pod and c.uid == pod_uid for c in self.consumers)
