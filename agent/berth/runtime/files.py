@@ -159,18 +159,21 @@ def list_names(folder: Path, *, prefix: str = "", suffix: str = "") -> tuple[str
     Raises:
         HostError: It cannot be read.
     """
-    with _refusals(folder, "cannot list"):
-        if not folder.exists():
-            return ()
-        with os.scandir(folder) as entries:
-            files = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
     return tuple(
-        sorted(
-            name
-            for name in files
-            if name.startswith(prefix) and name.endswith(suffix) and not name.startswith(".")
-        )
+        name
+        for name in _file_names(folder)
+        if name.startswith(prefix) and name.endswith(suffix) and not name.startswith(".")
     )
+
+
+def _file_names(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise host_error(error, folder, "cannot list") from error
 
 
 def quarantine_file(path: Path) -> Path:
@@ -204,9 +207,13 @@ def sweep_temporaries(folder: Path) -> tuple[Path, ...]:
     Raises:
         HostError: The folder cannot be read, or a file in it cannot be removed.
     """
-    with _refusals(folder, "cannot sweep"):
-        leftovers = sorted(folder.glob(f"{_PREFIX}*{_SUFFIX}"))
-        for path in leftovers:
+    leftovers = [
+        folder / name
+        for name in _file_names(folder)
+        if name.startswith(_PREFIX) and name.endswith(_SUFFIX)
+    ]
+    for path in leftovers:
+        with _refusals(path, "cannot remove"):
             path.unlink(missing_ok=True)
     return tuple(leftovers)
 

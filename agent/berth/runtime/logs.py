@@ -21,7 +21,7 @@ VALUE_LIMIT: Final = 512
 """Longest value that is written, in characters; the rest is cut and marked."""
 
 _FIELDS: Final = "berth_fields"
-_PLAIN = re.compile(r"[^\s\"'=\\\x00-\x1f\x7f-\x9f]+")
+_PLAIN = re.compile(r"[^\s\"'=\\]+")
 _PRIORITIES: Final = (
     (logging.CRITICAL, 2),
     (logging.ERROR, 3),
@@ -66,7 +66,12 @@ class Log:
     ) -> None:
         if self._logger.isEnabledFor(level):
             self._logger.log(
-                level, "%s", message, exc_info=traceback, extra={_FIELDS: fields}, stacklevel=3
+                level,
+                "%s",
+                message,
+                exc_info=traceback or None,
+                extra={_FIELDS: fields},
+                stacklevel=3,
             )
 
 
@@ -84,7 +89,9 @@ def render_value(value: object) -> str:
     text = f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
     if len(text) > VALUE_LIMIT:
         text = f"{text[:VALUE_LIMIT]}…"
-    return text if _PLAIN.fullmatch(text) else json.dumps(text)
+    if _PLAIN.fullmatch(text) and text.isprintable():
+        return text
+    return json.dumps(text).replace("\x7f", "\\u007f")
 
 
 class JournalFormatter(logging.Formatter):

@@ -220,7 +220,7 @@ class _Charge:
         self._begun = True
         try:
             with self._scope:
-                while True:
+                while not self._scope.cancel_called:
                     await self._run_and_rest()
         finally:
             self._mark(Phase.STOPPED)
