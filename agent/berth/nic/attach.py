@@ -124,6 +124,8 @@ def attach(
     try:
         with open_namespaces(sandbox.netns_path, inode=sandbox.netns_inode, send=send) as spaces:
             try:
+                # Only of a namespace with an id does the kernel tell the end.
+                spaces.home.ensure_nsid(spaces.pod_fd)
                 for index, record in enumerate(current):
                     if budget.left_s < 3 * longest_s:
                         raise _late(record, budget)
