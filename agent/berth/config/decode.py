@@ -208,12 +208,12 @@ def _read_keys(
 
 def _unknown(name: str, value: object, known: Mapping[str, Key], cursor: Cursor) -> None:
     nearest = nearest_key(name, known)
-    top = not cursor.steps
-    nearest = f"[{nearest}]" if top and nearest else nearest
-    names = [f"[{each}]" for each in known] if top else list(known)
-    rule = f"the {'tables' if top else 'keys here'} are {listed(names)}"
-    if top and not isinstance(value, Mapping | list):
-        rule = f"every key stands in a table, and {rule}"
+    rule = f"the keys here are {listed(list(known))}"
+    if not cursor.steps and all(isinstance(each.form, Table | Tables) for each in known.values()):
+        nearest = f"[{nearest}]" if nearest else ""
+        rule = f"the tables are {listed([f'[{each}]' for each in known])}"
+        if not isinstance(value, Mapping | list):
+            rule = f"every key stands in a table, and {rule}"
     cursor.at(name).say("is unknown", rule=rule, mend=f"nearest is {nearest}" if nearest else "")
 
 

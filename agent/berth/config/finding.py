@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, time
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
@@ -122,8 +123,11 @@ def tell(steps: Steps, document: Mapping[str, Any]) -> str:
             head = f"[[{_dotted(steps[:end])}]] {step + 1}{named}"
             tail = _dotted(steps[end + 1 :])
             return f"{head}: {tail}" if tail else head
-    if steps and isinstance(lookup(steps, document), Mapping) and len(steps) == 1:
+    there = lookup(steps, document)
+    if isinstance(there, Mapping) and len(steps) == 1:
         return f"[{steps[0]}]"
+    if isinstance(there, list) and there and isinstance(there[0], Mapping):
+        return f"[[{_dotted(steps)}]]"
     keys = [step for step in steps if isinstance(step, str)]
     return f"[{'.'.join(keys[:-1])}] {keys[-1]}" if len(keys) > 1 else "".join(keys)
 
@@ -154,7 +158,8 @@ def toml_text(value: object) -> str:
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, Sequence):
         return f"[{', '.join(toml_text(item) for item in value)}]"
-    return str(value) if isinstance(value, int | float) else toml_text(str(value))
+    plain = isinstance(value, int | float | date | time)
+    return str(value) if plain else toml_text(str(value))
 
 
 def _dotted(steps: Steps) -> str:

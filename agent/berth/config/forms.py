@@ -160,7 +160,7 @@ class Choice(Form[E], Generic[E]):
             if value == word.value and isinstance(value, str):
                 if word in self.allowed:
                     return word
-                found = f"is {toml_text(word)}, which is not available in this version"
+                found = f"{cursor.verb} {toml_text(word)}, which is not available in this version"
                 cursor.say(found, rule=f"it must be {self.label}")
                 return None
         cursor.refuse(value, rule=f"it must be {self.label}")

@@ -202,7 +202,7 @@ def _quoting_hint(lines: list[str], column: int) -> str:
     for line in lines:
         for word in re.finditer(r"(?<=[=,\[\s])[\w.:/*-]+", line):
             key, equals, between = line[: word.start()].partition("=")
-            bare = equals and not set(between) & set("\"'")
+            bare = equals and not any(between.count(quote) % 2 for quote in "\"'")
             letters = re.search(r"[A-Za-z]|^0\d", word[0])
             here = word.start() < column <= word.end() + 1
             if here and bare and letters and not looks_secret(key.strip(), word[0]):

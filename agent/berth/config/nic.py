@@ -209,8 +209,8 @@ class NicGroup:
         Scrub.RESTORE,
         "What is done when a NIC comes home. `restore`: everything is set as it was before.",
     )
-    shared: NicShared = table(NicShared, "How a parent is divided; with mode `shared`.")
     health: NicHealth = table(NicHealth, "What counts as sick.")
+    shared: NicShared = table(NicShared, "How a parent is divided; with mode `shared`.")
 
     def check(self, cursor: Cursor, written: Written) -> None:
         """Tables that go with a mode, and fields that are both given and taken away."""

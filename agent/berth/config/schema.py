@@ -6,9 +6,10 @@ what stands here, so a key is described once. Tables about devices have a module
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Final
 
 import attrs
 
@@ -25,6 +26,10 @@ from berth.config.forms import (
 )
 from berth.config.nic import NicTable
 from berth.model.names import is_dns_subdomain
+
+_ADDRESS: Final = re.compile(
+    r"https://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:/[^\s?#@]*)?"
+)
 
 
 class Credentials(Enum):
@@ -45,11 +50,8 @@ def _driver(text: str) -> str | None:
 
 
 def _server(text: str) -> str | None:
-    if not text:
-        return text
-    parts = urlsplit(text)
-    whole = parts.scheme == "https" and parts.hostname and not parts.query and not parts.fragment
-    return text.rstrip("/") if whole and "@" not in parts.netloc else None
+    whole = _ADDRESS.fullmatch(text) if text else True
+    return text.rstrip("/") if whole else None
 
 
 def _text(text: str) -> str:
