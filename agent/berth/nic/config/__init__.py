@@ -1,0 +1,52 @@
+"""What a claim asks of a NIC: read, merged with the node's defaults, and checked before any act.
+
+`resolve` leads through it: ``entries`` finds and ``decode`` reads the texts by the table in
+``fields``, ``merge`` lays them over each other, ``check``, ``fit`` and ``pod`` look at the result
+by itself, on its device, and beside the pod's other NICs. Everything here is pure.
+"""
+
+from berth.nic.config.devicefacts import DeviceFacts, HomeSettings, HostFacts, Target
+from berth.nic.config.document import from_document, to_document
+from berth.nic.config.group import GroupPolicy, read_groups
+from berth.nic.config.resolve import given_names, resolve
+from berth.nic.config.values import (
+    AddressConfig,
+    AttachMode,
+    InterfaceConfig,
+    MacvlanConfig,
+    MacvlanMode,
+    NeighborConfig,
+    NicConfig,
+    RdmaUse,
+    ResolvedNic,
+    RouteConfig,
+    RouteScope,
+    RuleConfig,
+    SysctlConfig,
+)
+
+__all__ = [
+    "AddressConfig",
+    "AttachMode",
+    "DeviceFacts",
+    "GroupPolicy",
+    "HomeSettings",
+    "HostFacts",
+    "InterfaceConfig",
+    "MacvlanConfig",
+    "MacvlanMode",
+    "NeighborConfig",
+    "NicConfig",
+    "RdmaUse",
+    "ResolvedNic",
+    "RouteConfig",
+    "RouteScope",
+    "RuleConfig",
+    "SysctlConfig",
+    "Target",
+    "from_document",
+    "given_names",
+    "read_groups",
+    "resolve",
+    "to_document",
+]

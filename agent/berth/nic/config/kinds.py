@@ -1,0 +1,176 @@
+"""The forms of values in a claim, beyond those that the node's own settings have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final, Generic, TypeVar
+
+import attrs
+
+from berth.config.finding import Cursor
+from berth.config.forms import Form, listed
+from berth.nic.config.notation import Refusal
+from berth.nic.config.report import shown
+from berth.nic.config.values import MAIN_TABLE
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
+
+_TABLES_OF_THE_KERNEL: Final = {253: "default", 255: "local"}
+_TABLE_LIMIT: Final = 2**32 - 1
+
+
+@attrs.frozen(kw_only=True)
+class Word(Form[E], Generic[E]):
+    """One of a few words.
+
+    Attributes:
+        kind: The words of this version.
+        later: Words of a later version, refused by name.
+    """
+
+    kind: type[E]
+    later: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:  # noqa: D102 - told by Form
+        return listed([shown(word.value) for word in self.kind], last="or")
+
+    def read(self, value: object, cursor: Cursor) -> E | None:  # noqa: D102 - told by Form
+        for word in self.kind:
+            if isinstance(value, str) and value == word.value:
+                return word
+        if isinstance(value, str) and value in self.later:
+            found = f"{shown(value)} is not available in this version"
+            cursor.say(found, rule=f"it must be {self.label}")
+        else:
+            cursor.refuse(value, rule=f"it must be {self.label}")
+        return None
+
+
+@attrs.frozen
+class Numbers(Form[int]):
+    """One of a few whole numbers."""
+
+    allowed: tuple[int, ...]
+
+    @property
+    def label(self) -> str:  # noqa: D102 - told by Form
+        return listed([str(number) for number in self.allowed], last="or")
+
+    def read(self, value: object, cursor: Cursor) -> int | None:  # noqa: D102 - told by Form
+        if type(value) is int and value in self.allowed:
+            return value
+        cursor.refuse(value, rule=f"it must be {self.label}")
+        return None
+
+
+@attrs.frozen(kw_only=True)
+class Written(Form[T], Generic[T]):
+    """Text in a notation of its own.
+
+    Attributes:
+        what: The notation in words, to follow "it must be".
+        parse: Gives the value, or says what is wrong.
+    """
+
+    what: str
+    parse: Callable[[str], T | Refusal]
+
+    @property
+    def label(self) -> str:  # noqa: D102 - told by Form
+        return self.what
+
+    def read(self, value: object, cursor: Cursor) -> T | None:  # noqa: D102 - told by Form
+        rule = f"it must be {self.what}"
+        if not isinstance(value, str):
+            cursor.refuse(value, rule=rule)
+            return None
+        parsed = self.parse(value)
+        if isinstance(parsed, Refusal):
+            cursor.say(f"{shown(value)} {parsed.found}".rstrip(), rule=rule, mend=parsed.mend)
+            return None
+        return parsed
+
+
+@attrs.frozen
+class TableNumber(Form[int]):
+    """A routing table, by number or as ``main``; not those that the kernel keeps for itself."""
+
+    @property
+    def label(self) -> str:  # noqa: D102 - told by Form
+        return f'"main" or a whole number from 1 to {_TABLE_LIMIT}, not 253 or 255'
+
+    def read(self, value: object, cursor: Cursor) -> int | None:  # noqa: D102 - told by Form
+        if value == "main":
+            return MAIN_TABLE
+        if type(value) is int and value in _TABLES_OF_THE_KERNEL:
+            found = f"{value} is the kernel's own table {_TABLES_OF_THE_KERNEL[value]}"
+            cursor.say(found, rule="routes and rules of a claim stay out of it")
+        elif type(value) is int and 0 < value <= _TABLE_LIMIT:
+            return value
+        else:
+            cursor.refuse(value, rule=f"it must be {self.label}")
+        return None
+
+
+@attrs.frozen
+class Words(Form["tuple[str, ...]"]):
+    """A list of words without repetitions."""
+
+    allowed: tuple[str, ...]
+
+    @property
+    def label(self) -> str:  # noqa: D102 - told by Form
+        return f"list of {listed([shown(word) for word in self.allowed])}, or some of them"
+
+    def read(self, value: object, cursor: Cursor) -> tuple[str, ...] | None:  # noqa: D102 - see Form
+        if not isinstance(value, list):
+            cursor.refuse(value, rule=f"it must be a {self.label}")
+            return None
+        rule = f"it must be {listed([shown(word) for word in self.allowed], last='or')}"
+        words: list[str] = []
+        for number, word in enumerate(value):
+            if not isinstance(word, str) or word not in self.allowed:
+                cursor.at(number).refuse(word, rule=rule)
+            elif word in words:
+                cursor.at(number).say(f"{shown(word)} is given twice", mend="drop one of the two")
+            else:
+                words.append(word)
+        return tuple(words) if len(words) == len(value) else None
+
+
+@attrs.frozen(kw_only=True)
+class Objects(Form["tuple[object, ...]"]):
+    """A list of objects; what they hold, the table of fields says below the list's own name."""
+
+    limit: int
+
+    @property
+    def label(self) -> str:  # noqa: D102 - told by Form
+        return f"list of at most {self.limit} objects"
+
+    def read(  # noqa: D102 - told by Form
+        self, value: object, cursor: Cursor
+    ) -> tuple[object, ...] | None:
+        if not isinstance(value, list):
+            cursor.refuse(value, rule=f"it must be a {self.label}")
+            return None
+        if len(value) > self.limit:
+            cursor.say(f"{len(value)} items", rule=f"at most {self.limit} are allowed")
+        return tuple(value)
+
+
+@attrs.frozen
+class Later(Form[None]):
+    """What a later version will read; until then the field is refused by its name."""
+
+    what: str
+
+    @property
+    def label(self) -> str:  # noqa: D102 - told by Form
+        return self.what
+
+    def read(self, value: object, cursor: Cursor) -> None:  # noqa: ARG002, D102 - told by Form
+        cursor.say(f"{cursor.steps[-1]} is not available in this version", mend="drop it")

@@ -1,0 +1,260 @@
+"""What a NIC shall be in its pod: the values that a claim's configuration becomes.
+
+Attributes are named as the fields of the configuration are, in Python's manner (``noDAD`` becomes
+``no_dad``), so that one table of fields (`berth.nic.config.fields`) reads and writes them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+)
+from typing import Final, TypeAlias
+
+import attrs
+
+from berth.model.claim import ClaimRef
+
+Ip: TypeAlias = "IPv4Address | IPv6Address"
+Network: TypeAlias = "IPv4Network | IPv6Network"
+HostAddress: TypeAlias = "IPv4Interface | IPv6Interface"
+
+MAIN_TABLE: Final = 254
+"""The routing table ``main``. Source: Linux ``include/uapi/linux/rtnetlink.h``."""
+
+
+class AttachMode(Enum):
+    """How a pod gets the NIC."""
+
+    MOVE = "move"
+    MACVLAN = "macvlan"
+
+
+class MacvlanMode(Enum):
+    """How children of one parent reach each other."""
+
+    BRIDGE = "bridge"
+    PRIVATE = "private"
+    VEPA = "vepa"
+    PASSTHRU = "passthru"
+
+
+class RouteScope(Enum):
+    """How far away a route's destination is."""
+
+    GLOBAL = "global"
+    LINK = "link"
+    HOST = "host"
+
+
+class RdmaUse(Enum):
+    """Whether the pod gets the RDMA side of the NIC."""
+
+    AUTO = "auto"
+    NONE = "none"
+
+
+@attrs.frozen(kw_only=True)
+class InterfaceConfig:
+    """The link itself; ``None`` leaves what the device has.
+
+    Attributes:
+        name: In the pod; empty only before a name is assigned.
+        hardware_addr: Lower case with colons. A macvlan child always has one, but in mode
+            ``passthru``, where the kernel gives it the parent's.
+    """
+
+    name: str = ""
+    mtu: int | None = None
+    hardware_addr: str | None = None
+    gso_max_size: int | None = None
+    gro_max_size: int | None = None
+    gso_ipv4_max_size: int | None = None
+    gro_ipv4_max_size: int | None = None
+    tx_queue_len: int | None = None
+    up: bool = True
+    promiscuous: bool | None = None
+    allmulticast: bool | None = None
+
+
+@attrs.frozen(kw_only=True)
+class MacvlanConfig:
+    """A macvlan child."""
+
+    mode: MacvlanMode = MacvlanMode.BRIDGE
+
+
+@attrs.frozen(kw_only=True)
+class AddressConfig:
+    """An address of the interface.
+
+    Attributes:
+        no_dad: Use an IPv6 address at once, without asking the network for a duplicate.
+        no_prefix_route: Make no route to the address's network.
+        peer: The other end of a point-to-point link.
+    """
+
+    address: HostAddress
+    no_dad: bool = True
+    no_prefix_route: bool = False
+    peer: Ip | None = None
+
+    @property
+    def connected(self) -> tuple[RouteKey, ...]:
+        """The routes that the kernel makes for the address.
+
+        Source: tried on Linux 6.18; IPv4 takes the peer's network, IPv6 its own and the peer.
+        """
+        if self.no_prefix_route:
+            return ()
+        own = self.address.network
+        if isinstance(self.address, IPv4Interface):
+            if self.peer is None:
+                return () if own.prefixlen == 32 else (RouteKey(own, MAIN_TABLE, 0),)
+            there = IPv4Network((int(self.peer), own.prefixlen), strict=False)
+            return (RouteKey(there, MAIN_TABLE, 0),)
+        peers = () if self.peer is None else (IPv6Network(int(self.peer)),)
+        return tuple(RouteKey(network, MAIN_TABLE, 256) for network in (own, *peers))
+
+
+@attrs.frozen
+class RouteKey:
+    """What the kernel tells routes apart by."""
+
+    to: Network
+    table: int
+    metric: int
+
+    def __str__(self) -> str:
+        table = "main" if self.table == MAIN_TABLE else self.table
+        return f"{self.to}, table {table}, metric {self.metric}"
+
+
+@attrs.frozen(kw_only=True)
+class RouteConfig:
+    """A route through the interface.
+
+    Attributes:
+        to: ``0.0.0.0/0`` or ``::/0`` for a default route.
+        scope: As the kernel will show it; IPv6 knows no scopes and shows ``global``.
+        metric: The effective one: 0 is IPv4's default, 1024 IPv6's.
+    """
+
+    to: Network
+    via: Ip | None = None
+    source: Ip | None = None
+    scope: RouteScope
+    table: int = MAIN_TABLE
+    metric: int
+    mtu: int | None = None
+    on_link: bool = False
+
+    @property
+    def key(self) -> RouteKey:
+        """What the kernel tells it from other routes by."""
+        return RouteKey(self.to, self.table, self.metric)
+
+
+@attrs.frozen(kw_only=True)
+class RuleConfig:
+    """A rule that sends packets to a routing table.
+
+    Attributes:
+        from_: Network of the source address.
+        iif: Interface in the pod by which the packet came; ``lo`` for the pod's own packets.
+    """
+
+    priority: int
+    from_: Network | None = None
+    to: Network | None = None
+    table: int
+    iif: str | None = None
+    fwmark: int | None = None
+
+    @property
+    def version(self) -> int | None:
+        """4 or 6; ``None`` when the rule is of every family that its table has routes of."""
+        network = self.to if self.from_ is None else self.from_
+        return None if network is None else network.version
+
+
+@attrs.frozen(kw_only=True)
+class NeighborConfig:
+    """A permanent entry of the neighbor table."""
+
+    address: Ip
+    hardware_addr: str
+
+
+@attrs.frozen(kw_only=True)
+class SysctlConfig:
+    """Settings of the kernel for this interface alone, by name."""
+
+    ipv4: Mapping[str, int] = attrs.field(factory=dict)
+    ipv6: Mapping[str, int] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class NicConfig:
+    """One NIC's whole configuration.
+
+    Attributes:
+        announce: Tell the network of the addresses once there is carrier.
+        inherit: What was taken over from the host; the entries themselves stand in their lists.
+    """
+
+    mode: AttachMode = AttachMode.MOVE
+    interface: InterfaceConfig = InterfaceConfig()
+    macvlan: MacvlanConfig = MacvlanConfig()
+    addresses: tuple[AddressConfig, ...] = ()
+    routes: tuple[RouteConfig, ...] = ()
+    rules: tuple[RuleConfig, ...] = ()
+    neighbors: tuple[NeighborConfig, ...] = ()
+    sysctls: SysctlConfig = SysctlConfig()
+    rdma: RdmaUse = RdmaUse.AUTO
+    announce: bool = True
+    inherit: tuple[str, ...] = ()
+
+    def rule_versions(self, rule: RuleConfig) -> tuple[int, ...]:
+        """The families in which ``rule`` is to be made: its own, else those of its table."""
+        if rule.version is not None:
+            return (rule.version,)
+        return tuple(sorted({r.to.version for r in self.routes if r.table == rule.table}))
+
+
+@attrs.frozen(kw_only=True)
+class ResolvedNic:
+    """One allocated NIC and all that shall be done with it; nothing in it is left to guess.
+
+    Attributes:
+        request: As in the claim's status, ``request`` or ``request/subrequest``.
+        device: Slice name.
+        share_id: Set for a child of a shared parent.
+    """
+
+    claim: ClaimRef
+    request: str
+    pool: str
+    device: str
+    share_id: str | None = None
+    config: NicConfig
+
+    @property
+    def name(self) -> str:
+        """Name of the interface in the pod."""
+        return self.config.interface.name
+
+    @property
+    def mode(self) -> AttachMode:
+        """How the pod gets the NIC."""
+        return self.config.mode
+
+    def __str__(self) -> str:
+        return f'{self.device} (claim {self.claim}, request "{self.request}")'
