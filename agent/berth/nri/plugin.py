@@ -29,7 +29,7 @@ TRY_EVERY_S = 0.05
 LONGEST_PAUSE_S = 5.0
 """Between two sessions, when one after another fails."""
 
-STEADY_S = 10.0
+STEADY_S = 1.0
 """A session that was synchronized for so long counts as no failure when it ends."""
 
 _log = get_log(__name__)
@@ -52,7 +52,8 @@ class PluginState:
 
 def pause_s(failures: int) -> float:
     """Gives the wait before the next session: none after the first failure, then doubling."""
-    return min(0.1 * 2.0 ** (failures - 2), LONGEST_PAUSE_S) if failures > 1 else 0.0
+    doublings = min(failures - 2, 10)
+    return min(0.1 * 2.0**doublings, LONGEST_PAUSE_S) if failures > 1 else 0.0
 
 
 class Plugin:
@@ -64,7 +65,8 @@ class Plugin:
         index: Two digits; plugins are asked in this order.
         timeout_s: The operator's limit for an answer to an event.
         hooks: What each event does.
-        tell: Called with each new state, never with the same twice; must not block or raise.
+        tell: Called with each new state, never with the same twice; must not block or raise
+            (`Latest.set` is one).
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class Plugin:
         index: str,
         timeout_s: float,
         hooks: Hooks,
-        tell: Callable[[PluginState], None],
+        tell: Callable[[PluginState], object],
     ) -> None:
         self._socket = socket
         self._registration = Registration(name=name, index=index, nri_version=NRI_VERSION)
