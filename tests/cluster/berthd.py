@@ -8,7 +8,7 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from berth.errors import HostError
@@ -92,20 +92,16 @@ class Berthd(Daemon):
             HostError: It ended, or did not say so within the limit; its log's end is told.
         """
         assert self._notified is not None, "berthd was never started"
-        assert self._process is not None, "berthd was never started"
         told: list[str] = []
         end = time.monotonic() + limit_s
-        ended = os.pidfd_open(self._process.pid)
-        heard = self._notified.fileno()
-        try:
+        with self._ending() as ended:
+            heard = self._notified.fileno()
             while line not in told and (left_s := end - time.monotonic()) > 0:
-                ready, _, _ = select.select([heard, ended], [], [], left_s)
+                ready, _, _ = select.select([heard, *ended], [], [], left_s if ended else 0)
                 if heard in ready:
                     told += self._notified.recv(65536).decode().splitlines()
-                elif ended in ready:
+                else:
                     break
-        finally:
-            os.close(ended)
         if line not in told:
             raise HostError(
                 f"{self.box.name}: berthd",
@@ -113,6 +109,18 @@ class Berthd(Daemon):
                 rule=self.log_text()[-3000:],
             )
         return told
+
+    @contextlib.contextmanager
+    def _ending(self) -> Iterator[list[int]]:
+        """A descriptor that is readable once the process has ended; none if that was seen."""
+        if self._process is None or self._process.poll() is not None:
+            yield []
+            return
+        descriptor = os.pidfd_open(self._process.pid)
+        try:
+            yield [descriptor]
+        finally:
+            os.close(descriptor)
 
     def close(self) -> None:
         """End it, and let go of the sockets that were held for it, their files included."""

@@ -23,6 +23,7 @@ _LOG_STARTS = pytest.StashKey[dict[Path, int]]()
 _REFUSED = pytest.StashKey[str]()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
