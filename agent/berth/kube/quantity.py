@@ -25,6 +25,7 @@ _DECIMAL: Final = {
     "P": 15,
     "E": 18,
 }
+_NAMES: Final = {power: name for name, power in _DECIMAL.items()}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 _LENGTH_LIMIT: Final = 64
@@ -40,13 +41,10 @@ def parse_quantity(text: str) -> Fraction:
     Raises:
         ValueError: ``text`` is not a quantity.
     """
-    match = _TEXT.fullmatch(text) if len(text) <= _LENGTH_LIMIT else None
-    if match is None:
-        raise ValueError(f"{text[:_LENGTH_LIMIT]!r} is not a quantity")
-    number, suffix, exponent = match.groups()
+    number, suffix, exponent = _parts(text)
     if suffix in _BINARY:
         return Fraction(number) * (1 << _BINARY[suffix])
-    power = int(exponent) if exponent else _DECIMAL[suffix or ""]
+    power = int(exponent) if exponent else _DECIMAL[suffix]
     if abs(power) > _EXPONENT_LIMIT:
         raise ValueError(f"{text!r} has an exponent beyond {_EXPONENT_LIMIT}")
     return Fraction(number) * Fraction(10) ** power
@@ -63,12 +61,44 @@ def format_quantity(value: int) -> str:
     return _with_suffix(value, base=1000, suffixes=("k", "M", "G", "T", "P", "E"))
 
 
+def canonical_quantity(text: str) -> str:
+    """What the server makes of ``text`` when it stores it.
+
+    The kind of suffix stays as it was given, the number becomes a whole one by the largest suffix
+    that allows it. A binary one below 1024 or with a fraction is given a decimal suffix. What is
+    finer than ``1n`` is rounded up.
+
+    Raises:
+        ValueError: ``text`` is not a quantity.
+    """
+    value = parse_quantity(text)
+    _, suffix, exponent = _parts(text)
+    if suffix in _BINARY and value.denominator == 1 and abs(value) >= 1024:
+        return _with_suffix(int(value), base=1024, suffixes=tuple(_BINARY))
+    number, power = -((-value * 10**9) // 1), -9
+    while number and number % 1000 == 0 and power < max(_DECIMAL.values()):
+        number, power = number // 1000, power + 3
+    if not number:
+        return "0"
+    if exponent:
+        return f"{number}e{power}" if power else str(number)
+    return f"{number}{_NAMES[power]}"
+
+
 def same_quantity(one: str, other: str) -> bool:
     """Whether two texts are the same amount; texts that are no quantities must be equal."""
     try:
         return parse_quantity(one) == parse_quantity(other)
     except ValueError:
         return one == other
+
+
+def _parts(text: str) -> tuple[str, str, str]:
+    """Number, suffix and exponent of ``text``, the latter two empty when absent."""
+    match = _TEXT.fullmatch(text) if len(text) <= _LENGTH_LIMIT else None
+    if match is None:
+        raise ValueError(f"{text[:_LENGTH_LIMIT]!r} is not a quantity")
+    return match[1], match[2] or "", match[3] or ""
 
 
 def _with_suffix(value: int, *, base: int, suffixes: tuple[str, ...]) -> str:

@@ -166,7 +166,7 @@ def _capacity_json(capacity: Capacity) -> dict[str, Any]:
 def _metadata(wanted: Slice) -> dict[str, Any]:
     named = {
         "name": wanted.name,
-        "generateName": "" if wanted.name else wanted.generate_name,
+        "generateName": wanted.generate_name,
         "uid": wanted.uid,
         "resourceVersion": wanted.resource_version,
     }
