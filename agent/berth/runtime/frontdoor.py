@@ -62,7 +62,7 @@ class DoorStatistics:
 
 
 class FrontDoor:
-    """One public socket; made once and open as long as the daemon runs.
+    """One public socket; made once and open as long as the daemon runs. All of it is used in trio.
 
     Args:
         path: Where clients look for it.

@@ -113,12 +113,16 @@ class Inotify:
 
     async def wait_notices(self) -> tuple[Notice, ...]:
         """Wait until there is something to tell, and give all of it."""
-        while True:
+        while not (notices := self.read_nowait()):
             await trio.lowlevel.wait_readable(self._descriptor)
-            try:
-                return decode_notices(os.read(self._descriptor, _BUFFER))
-            except BlockingIOError:
-                continue
+        return notices
+
+    def read_nowait(self) -> tuple[Notice, ...]:
+        """Give what there is to tell by now, also when that is nothing."""
+        try:
+            return decode_notices(os.read(self._descriptor, _BUFFER))
+        except BlockingIOError:
+            return ()
 
     def close(self) -> None:
         """Give the descriptor back; who waits is woken by an error of trio's."""

@@ -15,7 +15,7 @@ from typing_extensions import Self
 
 from berth.errors import HostError
 from berth.runtime.files import host_error
-from berth.runtime.inotify import Inotify
+from berth.runtime.inotify import Inotify, Notice
 from berth.runtime.logs import get_log
 
 PATH_LIMIT: Final = 107
@@ -29,15 +29,20 @@ _log = get_log(__name__)
 
 @attrs.frozen(kw_only=True)
 class SocketId:
-    """Which socket file lies at a path: another one there has another inode.
+    """Which socket file lies at a path.
+
+    The inode alone does not say: ext4 gives the next file the number that has just become free
+    (seen). The time at which a socket was made tells those apart, and chmod does not change it.
 
     Attributes:
         device: Number of the file system.
         inode: Number in it.
+        made_ns: When it was made, as good as the file system knows (milliseconds).
     """
 
     device: int
     inode: int
+    made_ns: int
 
 
 def check_path(path: Path) -> Path:
@@ -71,7 +76,7 @@ def find_socket(path: Path) -> SocketId | None:
         raise host_error(error, path, "cannot look at it") from error
     if not stat.S_ISSOCK(found.st_mode):
         return None
-    return SocketId(device=found.st_dev, inode=found.st_ino)
+    return SocketId(device=found.st_dev, inode=found.st_ino, made_ns=found.st_mtime_ns)
 
 
 async def connect_unix(path: Path) -> trio.SocketStream:
@@ -119,7 +124,8 @@ def watch_inode(path: Path) -> Iterator[InodeChanges]:
 class InodeChanges:
     """Asynchronous iterator: the socket at a path now, then whenever it is another one or none.
 
-    Made by `watch_inode`. A slow reader skips to the present state, which may be the one it knew.
+    Made by `watch_inode`. A slow reader skips to the present state. A change that happens in the
+    very moment of a look may be told twice; none is missed.
 
     Args:
         path: Where to look.
@@ -131,10 +137,11 @@ class InodeChanges:
         self._begun = False
         self._watch: int | None = None
         self._inotify: Inotify | None = None
+        self._notices: tuple[Notice, ...] = ()
         try:
             self._inotify = Inotify()
         except HostError as error:
-            _log.warning("a path is polled", path=path, period_s=POLL_S, reason=error)
+            self._poll_instead(error)
 
     def __aiter__(self) -> Self:
         return self
@@ -145,12 +152,13 @@ class InodeChanges:
     async def wait_next(self) -> SocketId | None:
         """Wait for the next change and say what lies there now; the first call does not wait."""
         await trio.lowlevel.checkpoint()
-        folder = self._arm()
-        found = find_socket(self._path)
-        while self._begun and found == self._last:
-            await self._wait_hint(folder)
-            folder = self._arm()
+        while True:
+            folder, touched = self._arm()
             found = find_socket(self._path)
+            # Made anew within a millisecond with the same inode, it looks the same.
+            if not self._begun or found != self._last or (touched and found is not None):
+                break
+            await self._wait_hint(folder)
         self._begun = True
         self._last = found
         return found
@@ -161,19 +169,39 @@ class InodeChanges:
             self._inotify.close()
             self._inotify = None
 
-    def _arm(self) -> Path:
-        """Watch the nearest folder that exists, and give it; what appears meanwhile is seen."""
-        folder = _nearest_folder(self._path)
+    def _arm(self) -> tuple[Path, bool]:
+        """Watch the nearest folder that exists, so that what appears from now on is seen.
+
+        Returns:
+            The folder, and whether the name of the socket was made, moved or removed in it.
+        """
         if self._inotify is None:
-            return folder
-        while (watch := self._inotify.watch(folder)) is None or _nearest_folder(
-            self._path
-        ) != folder:
+            return _nearest_folder(self._path), False
+        try:
+            folder = self._watch_nearest(self._inotify)
+        except HostError as error:
+            self._poll_instead(error)
+            return _nearest_folder(self._path), False
+        self._notices += self._inotify.read_nowait()
+        names = {notice.name for notice in self._notices}
+        self._notices = ()
+        return folder, folder == self._path.parent and self._path.name in names
+
+    def _watch_nearest(self, inotify: Inotify) -> Path:
+        while True:
             folder = _nearest_folder(self._path)
+            watch = inotify.watch(folder)
+            # What was made between the two looks would go unseen from a folder further up.
+            if watch is not None and _nearest_folder(self._path) == folder:
+                break
         if self._watch is not None and self._watch != watch:
-            self._inotify.unwatch(self._watch)
+            inotify.unwatch(self._watch)
         self._watch = watch
         return folder
+
+    def _poll_instead(self, reason: HostError) -> None:
+        _log.warning("a path is polled", path=self._path, period_s=POLL_S, reason=reason)
+        self.close()
 
     async def _wait_hint(self, folder: Path) -> None:
         """Wait until something may have changed at the path."""
@@ -181,10 +209,8 @@ class InodeChanges:
             await trio.sleep(POLL_S)
             return
         name = self._path.relative_to(folder).parts[0]
-        while True:
-            notices = await self._inotify.wait_notices()
-            if any(notice.name in {"", name} for notice in notices):
-                return
+        while not any(notice.name in {"", name} for notice in self._notices):
+            self._notices = await self._inotify.wait_notices()
 
 
 def _nearest_folder(path: Path) -> Path:

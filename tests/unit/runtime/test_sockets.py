@@ -14,8 +14,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from berth.errors import HostError
 from berth.runtime import sockets
+from berth.runtime.inotify import Inotify
 from berth.runtime.sockets import (
-    InodeChanges,
     SocketId,
     check_path,
     connect_unix,
@@ -26,13 +26,12 @@ from berth.runtime.sockets import (
 
 
 @contextmanager
-def listening(path: Path) -> Iterator[SocketId]:
-    """Bind a listening socket while the block runs; its file stays."""
+def listening(path: Path) -> Iterator[SocketId | None]:
+    """Bind a listening socket while the block runs, and say which; its file stays."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(path))
         listener.listen()
-        found = path.stat()
-        yield SocketId(device=found.st_dev, inode=found.st_ino)
+        yield find_socket(path)
 
 
 def test_path_at_its_limit() -> None:
@@ -46,8 +45,11 @@ def test_find_socket_when_it_is_one_or_not(tmp_path: Path) -> None:
     """Only a socket counts; a file, a link and nothing do not."""
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to("dra.sock")
-    with listening(tmp_path / "dra.sock") as identity:
-        assert find_socket(tmp_path / "dra.sock") == identity
+    with listening(tmp_path / "dra.sock"):
+        found = (tmp_path / "dra.sock").stat()
+        assert find_socket(tmp_path / "dra.sock") == SocketId(
+            device=found.st_dev, inode=found.st_ino, made_ns=found.st_mtime_ns
+        )
 
     for other in ("file", "link", "none", "file/below"):
         assert find_socket(tmp_path / other) is None
@@ -118,6 +120,25 @@ async def test_watch_when_made_removed_and_made_anew(tmp_path: Path) -> None:
             (tmp_path / "other").touch()
 
             assert await reader.settle(4) == [None, first, None, second]
+            nursery.cancel_scope.cancel()
+
+
+async def test_watch_when_made_anew_at_once(tmp_path: Path) -> None:
+    """A socket in the place of another is told even with the same inode in the same moment."""
+    path = tmp_path / "kubelet.sock"
+    reader = Reader(path)
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reader.read)
+            await reader.settle(1)
+            for count in range(2, 20):
+                path.unlink(missing_ok=True)
+                with listening(path) as made:
+                    pass
+                assert len(await reader.settle(count)) == count
+                assert reader.seen[-1] == made
+            path.chmod(0o777)
+            assert len(await reader.settle(19)) == 19
             nursery.cancel_scope.cancel()
 
 
@@ -200,40 +221,46 @@ async def test_wait_socket_when_there_and_when_it_comes(tmp_path: Path) -> None:
         assert [await wait_socket(path), *found] == [identity, identity]
 
 
+def _refuse(*_args: object) -> None:
+    raise HostError("inotify", "none left")
+
+
+@pytest.mark.parametrize("what", ["instance", "watch"])
 async def test_watch_when_the_kernel_has_no_inotify_left(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     autojump_clock: MockClock,
     caplog: pytest.LogCaptureFixture,
+    what: str,
 ) -> None:
     """Then the path is looked at each second, and the log says so once."""
-
-    def refuse() -> None:
-        raise HostError("inotify", "Too many open files")
-
-    monkeypatch.setattr(sockets, "Inotify", refuse)
-    changes = InodeChanges(tmp_path / "x.sock")
-    assert await changes.wait_next() is None
+    if what == "instance":
+        monkeypatch.setattr(sockets, "Inotify", _refuse)
+    else:
+        monkeypatch.setattr(Inotify, "watch", _refuse)
 
     async def make() -> None:
         await trio.sleep(9.5)
         with listening(tmp_path / "x.sock"):
             pass
 
-    start = trio.current_time()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(make)
-        assert await changes.wait_next() == find_socket(tmp_path / "x.sock")
+    with watch_inode(tmp_path / "x.sock") as changes:
+        assert await changes.wait_next() is None
+        start = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(make)
+            assert await changes.wait_next() == find_socket(tmp_path / "x.sock")
+
     assert trio.current_time() - start == 10
     assert caplog.text.count("a path is polled") == 1
 
 
 def test_watch_gives_its_descriptor_back(tmp_path: Path) -> None:
-    """A thousand watches leave no descriptor open."""
+    """Many watches leave no descriptor open."""
     before = open_descriptors()
 
     async def watch_often() -> None:
-        for _ in range(1000):
+        for _ in range(20):
             with watch_inode(tmp_path / "x.sock") as changes:
                 await changes.wait_next()
 

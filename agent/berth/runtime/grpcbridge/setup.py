@@ -33,8 +33,9 @@ def client_options(*, reconnect_s: float) -> Options:
     pause_ms = max(1, round(reconnect_s * 1000))
     return (
         *_COMMON,
+        # Not grpc.min_reconnect_backoff_ms: it limits the wait for the server's first frame, which
+        # may take its 20 s while a daemon is replaced behind a socket that is kept.
         ("grpc.initial_reconnect_backoff_ms", min(100, pause_ms)),
-        ("grpc.min_reconnect_backoff_ms", min(100, pause_ms)),
         ("grpc.max_reconnect_backoff_ms", pause_ms),
         # Channels to one path share connection and back-off otherwise, also between tests.
         ("grpc.use_local_subchannel_pool", 1),
