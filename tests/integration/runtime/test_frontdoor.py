@@ -100,6 +100,7 @@ async def wait_until_ours(door: FrontDoor, count: int) -> None:
 
 async def test_copies_when_half_closed(path: Path, shouter: Path, nursery: trio.Nursery) -> None:
     """What is sent before the end of the sending half is answered after it, whatever its size."""
+
     with opened(FrontDoor(path=path)) as door:
         await nursery.start(door.serve, shouter)
         for data in (b"", b"hello", b"x" * 3_000_000):
@@ -111,6 +112,7 @@ async def test_copies_when_half_closed(path: Path, shouter: Path, nursery: trio.
 
 async def test_client_when_the_plugin_comes_later(path: Path, shouter: Path) -> None:
     """A client that connects while nobody serves waits, and is served by the next run."""
+
     with opened(FrontDoor(path=path)) as door:
         for word in (b"first", b"second"):
             async with await connect_unix(path) as stream, trio.open_nursery() as run:
@@ -126,6 +128,7 @@ async def test_client_when_the_plugin_comes_later(path: Path, shouter: Path) -> 
 
 async def test_serve_ends_its_connections_when_cancelled(path: Path, shouter: Path) -> None:
     """The end of a run closes its connections, so that clients connect again."""
+
     with opened(FrontDoor(path=path)) as door, trio.fail_after(5):
         async with trio.open_nursery() as run:
             await run.start(door.serve, shouter)
@@ -140,6 +143,7 @@ async def test_serve_ends_its_connections_when_cancelled(path: Path, shouter: Pa
 
 async def test_stop_accepting_lets_connections_end(path: Path, shouter: Path) -> None:
     """After it, serve goes on until the last connection has ended; new clients wait."""
+
     with opened(FrontDoor(path=path)) as door, trio.fail_after(5):
         async with await connect_unix(path) as old, trio.open_nursery() as run:
             await run.start(door.serve, shouter)
@@ -163,6 +167,7 @@ async def test_connection_when_nobody_is_behind(
     path: Path, backend: Path, nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A connection that cannot be passed on ends alone; the door goes on."""
+
     with opened(FrontDoor(path=path)) as door:
         await nursery.start(door.serve, backend)
         for _ in range(2):
@@ -177,6 +182,7 @@ async def test_connection_when_its_client_resets(
     path: Path, shouter: Path, nursery: trio.Nursery
 ) -> None:
     """Clients that vanish in the middle disturb nobody."""
+
     with opened(FrontDoor(path=path)) as door:
         await nursery.start(door.serve, shouter)
         for _ in range(10):
@@ -191,6 +197,7 @@ async def test_connections_up_to_the_limit(
     path: Path, shouter: Path, nursery: trio.Nursery
 ) -> None:
     """More clients than the limit wait until another one ends."""
+
     with opened(FrontDoor(path=path, connections=2)) as door, trio.fail_after(5):
         await nursery.start(door.serve, shouter)
         first, second, third = [await connect_unix(path) for _ in range(3)]
@@ -206,6 +213,7 @@ async def test_connections_up_to_the_limit(
 
 async def test_serve_when_served_already(path: Path, shouter: Path, nursery: trio.Nursery) -> None:
     """One run at a time."""
+
     with opened(FrontDoor(path=path)) as door:
         await nursery.start(door.serve, shouter)
         with pytest.raises(LocalProtocolError, match="was served twice"):
@@ -220,6 +228,7 @@ async def test_accept_when_descriptors_run_out(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The kernel's refusal is told and outlived."""
+
     with opened(FrontDoor(path=path)) as door:
         (listener,) = door._listeners.get()
         accept = listener.accept
@@ -240,6 +249,7 @@ async def test_accept_when_descriptors_run_out(
 
 async def test_open_makes_a_private_socket(path: Path) -> None:
     """Only the own user may connect, whatever the umask; the end takes the file away."""
+
     before = os.umask(0)
     try:
         with opened(FrontDoor(path=path)):
@@ -252,6 +262,7 @@ async def test_open_makes_a_private_socket(path: Path) -> None:
 
 async def test_open_when_the_folder_is_missing(tmp_path: Path) -> None:
     """A missing folder is an error, or is made when that is wanted."""
+
     path = tmp_path / "a" / "b" / "x.sock"
     with pytest.raises(HostError, match=r"x\.sock: cannot bind it: No such file or directory"):
         FrontDoor(path=path).open()
@@ -261,6 +272,7 @@ async def test_open_when_the_folder_is_missing(tmp_path: Path) -> None:
 
 async def test_open_when_a_dead_socket_lies_there(path: Path) -> None:
     """What a process that died left behind is replaced."""
+
     bound(path).close()
     with opened(FrontDoor(path=path)):
         async with await connect_unix(path):
@@ -269,6 +281,7 @@ async def test_open_when_a_dead_socket_lies_there(path: Path) -> None:
 
 async def test_open_when_somebody_answers_there(path: Path) -> None:
     """Another process's socket is left alone, and told."""
+
     with bound(path):
         theirs = find_socket(path)
         with pytest.raises(HostError, match="there is a socket on which a process listens: only"):
@@ -280,6 +293,7 @@ async def test_open_when_the_dead_socket_is_another_users(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dead socket that is not ours is left alone too."""
+
     bound(path).close()
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
 
@@ -290,6 +304,7 @@ async def test_open_when_the_dead_socket_is_another_users(
 
 async def test_open_when_a_file_lies_there(path: Path) -> None:
     """What is no socket is never removed."""
+
     path.write_text("mine")
 
     with pytest.raises(HostError, match="there is something that is no socket"):
@@ -299,6 +314,7 @@ async def test_open_when_a_file_lies_there(path: Path) -> None:
 
 async def test_close_when_another_socket_lies_there(path: Path) -> None:
     """At the end only the file that was bound here is removed."""
+
     door = FrontDoor(path=path)
     door.open()
     path.unlink()
@@ -313,6 +329,7 @@ async def test_keep_when_the_file_is_removed(
     path: Path, shouter: Path, nursery: trio.Nursery
 ) -> None:
     """The path is bound anew each time, also while it serves, and who asks is told."""
+
     with opened(FrontDoor(path=path)) as door:
         nursery.start_soon(door.keep)
         await nursery.start(door.serve, shouter)
@@ -329,6 +346,7 @@ async def test_keep_when_the_folder_is_removed(
     tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The folder is made again where that is wanted; else the door waits for it."""
+
     for make_parent in (True, False):
         path = tmp_path / str(make_parent) / "x.sock"
         path.parent.mkdir()
@@ -348,6 +366,7 @@ async def test_keep_when_somebody_else_takes_the_path(
     path: Path, nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Another process's socket is left alone while it lives; then the path is ours again."""
+
     with opened(FrontDoor(path=path)) as door:
         nursery.start_soon(door.keep)
         await wait_all_tasks_blocked(0.01)
@@ -371,6 +390,7 @@ async def test_inherited_when_its_file_is_gone(
     left: str,
 ) -> None:
     """The path is bound here, with one warning; who waits on the inherited one is served too."""
+
     inherited = bound(path)
     waiting = await connect_unix(path)
     path.unlink()
@@ -393,6 +413,7 @@ async def test_inherited_when_its_file_goes_later(
     path: Path, shouter: Path, nursery: trio.Nursery
 ) -> None:
     """A removed file of an inherited socket is bound here as well."""
+
     with opened(FrontDoor(path=path, inherited=bound(path))) as door:
         nursery.start_soon(door.keep)
         await nursery.start(door.serve, shouter)
@@ -404,6 +425,7 @@ async def test_inherited_when_its_file_goes_later(
 
 async def test_inherited_file_stays_at_the_end(path: Path) -> None:
     """The file of an inherited socket belongs to who made it."""
+
     with opened(FrontDoor(path=path, inherited=bound(path))) as door:
         assert door.statistics().inherited
 
@@ -414,6 +436,7 @@ async def test_grpc_through_the_door(
     thread: AsyncioThread, server: GrpcServer, stage: Stage, path: Path, nursery: trio.Nursery
 ) -> None:
     """Two hundred calls at once, a stream, and a client that goes away, all through the door."""
+
     answers: list[str] = []
 
     async def call(text: str) -> None:
@@ -476,6 +499,7 @@ async def test_call_while_the_daemon_is_replaced(
     thread: AsyncioThread, tmp_path: Path, number: signal.Signals
 ) -> None:
     """A call sent while nobody serves an inherited socket is answered by the next process."""
+
     answers: list[str] = []
 
     async def call(channel: GrpcChannel) -> None:

@@ -49,6 +49,7 @@ async def test_unary_when_200_at_once(
     thread: AsyncioThread, server: GrpcServer, stage: Stage
 ) -> None:
     """Two hundred calls are all under way at a time, and each gets its own answer."""
+
     answers: dict[str, str] = {}
 
     async def call(channel: GrpcChannel, text: str) -> None:
@@ -86,6 +87,7 @@ async def test_task_when_the_client_gives_up(
     thread: AsyncioThread, server: GrpcServer, stage: Stage
 ) -> None:
     """A call that its client cancels is cancelled here, within a moment."""
+
     async with open_channel(thread, server.path) as channel, trio.open_nursery() as nursery:
         nursery.start_soon(ask, channel, "Wait", "a")
         await stage.wait_began(1)
@@ -100,6 +102,7 @@ async def test_task_when_the_client_goes_away(
     thread: AsyncioThread, server: GrpcServer, stage: Stage, method: str
 ) -> None:
     """A client that hangs up without a word cancels its calls; other clients go on."""
+
     request = StringValue(value="a").SerializeToString()
     other = grpc.insecure_channel(f"unix:{server.path}")
     # Held, since a call that nobody refers to is cancelled by grpcio.
@@ -121,6 +124,7 @@ async def test_deadline_travels_and_ends_both_sides(
     thread: AsyncioThread, server: GrpcServer, stage: Stage
 ) -> None:
     """The caller's scope says how long; the handler is told, and is cancelled in time."""
+
     async with open_channel(thread, server.path) as channel:
         with trio.move_on_after(0.3) as scope:
             await ask(channel, "Wait", "a")
@@ -136,6 +140,7 @@ async def test_deadline_when_there_is_none(
     thread: AsyncioThread, server: GrpcServer, stage: Stage
 ) -> None:
     """A call without a limit is told so."""
+
     async with open_channel(thread, server.path) as channel:
         await ask(channel, "Echo", "a")
 
@@ -158,6 +163,7 @@ async def test_refusal_of_each_kind(
     refusal: tuple[Status, str],
 ) -> None:
     """An error of ours is told in full; a defect by its name, with its traceback in our log."""
+
     async with open_channel(thread, server.path) as channel:
         with pytest.raises(RpcError) as caught:
             await ask(channel, "Refuse", word)
@@ -171,6 +177,7 @@ async def test_refusal_when_there_is_no_such_method(
     thread: AsyncioThread, server: GrpcServer
 ) -> None:
     """An unknown method is UNIMPLEMENTED, as kubelet expects of older plugins."""
+
     async with open_channel(thread, server.path) as channel:
         with pytest.raises(RpcError) as caught:
             await ask(channel, "Other", "a")
@@ -193,6 +200,7 @@ async def test_refusal_when_the_request_is_garbage(server: GrpcServer, stage: St
 
 async def test_messages_above_grpcios_own_limit(thread: AsyncioThread, server: GrpcServer) -> None:
     """Six megabytes there and twelve back pass, as a full node's PodResources need."""
+
     async with open_channel(thread, server.path) as channel:
         request = BytesValue(value=b"x" * 6_000_000)
         reply = await channel.unary("/test.Stage/Double", request, BytesValue)
@@ -202,6 +210,7 @@ async def test_messages_above_grpcios_own_limit(thread: AsyncioThread, server: G
 
 async def test_stream_when_it_ends(thread: AsyncioThread, server: GrpcServer) -> None:
     """All replies come in order, then the iteration ends."""
+
     async with open_channel(thread, server.path) as channel:
         assert await read_all(channel, "Count", "500") == [str(number) for number in range(500)]
 
@@ -210,6 +219,7 @@ async def test_stream_when_the_reader_stops(
     thread: AsyncioThread, server: GrpcServer, stage: Stage
 ) -> None:
     """Leaving the block ends the call at the server."""
+
     async with open_channel(thread, server.path) as channel:
         request = StringValue(value="inf")
         async with channel.stream("/test.Stage/Count", request, StringValue) as replies:
@@ -222,6 +232,7 @@ async def test_stream_when_the_reader_stops(
 
 async def test_channel_when_nobody_listens(thread: AsyncioThread, tmp_path: Path) -> None:
     """A missing server is UNAVAILABLE at once, unless the caller wants to wait for it."""
+
     async with open_channel(thread, tmp_path / "none.sock") as channel:
         with pytest.raises(RpcError) as caught:
             await ask(channel, "Echo", "a")
@@ -233,6 +244,7 @@ async def test_channel_when_the_server_comes_later(
     thread: AsyncioThread, stage: Stage, tmp_path: Path, nursery: trio.Nursery
 ) -> None:
     """A caller that waits is answered when the server is there, within the pause it asked for."""
+
     answers: list[str] = []
 
     async def call(channel: GrpcChannel) -> None:
@@ -256,6 +268,7 @@ async def test_channel_when_the_server_comes_back(
     thread: AsyncioThread, stage: Stage, tmp_path: Path
 ) -> None:
     """After a restart of the server the same channel reaches the new one."""
+
     path = tmp_path / "again.sock"
     async with open_channel(thread, path, reconnect_s=0.2) as channel:
         for text in ("first", "second"):
@@ -272,6 +285,7 @@ async def test_cancel_when_calls_are_under_way(
     thread: AsyncioThread, stage: Stage, tmp_path: Path
 ) -> None:
     """The end of a plugin's run ends its handlers, tells their callers, and is bounded."""
+
     server = GrpcServer(thread, path=tmp_path / "x.sock", services=(stage.service(),))
     refusals: list[tuple[Status, str]] = []
 
@@ -299,6 +313,7 @@ async def test_drain_when_calls_are_under_way(
     thread: AsyncioThread, stage: Stage, tmp_path: Path
 ) -> None:
     """A drain ends streams, lets other calls end, takes no new ones, and then the run is over."""
+
     server = GrpcServer(thread, path=tmp_path / "x.sock", services=(stage.service(),))
     answers: list[str] = []
 
@@ -335,6 +350,7 @@ async def test_drain_when_it_is_cut_short(
     thread: AsyncioThread, stage: Stage, tmp_path: Path
 ) -> None:
     """A drain whose time is over leaves the rest to the cancel, which is bounded."""
+
     server = GrpcServer(thread, path=tmp_path / "x.sock", services=(stage.service(),))
 
     async def call(channel: GrpcChannel) -> None:
@@ -358,6 +374,7 @@ async def test_run_when_the_socket_cannot_be_bound(
     thread: AsyncioThread, stage: Stage, tmp_path: Path
 ) -> None:
     """A folder that is not there is told with its path."""
+
     server = GrpcServer(thread, path=tmp_path / "none" / "x.sock", services=(stage.service(),))
 
     with pytest.RaisesGroup(pytest.RaisesExc(HostError, match=r"none/x\.sock: grpcio cannot")):
@@ -366,12 +383,14 @@ async def test_run_when_the_socket_cannot_be_bound(
 
 async def test_run_when_it_ran_already(thread: AsyncioThread, server: GrpcServer) -> None:
     """A server object serves once."""
+
     with pytest.raises(LocalProtocolError, match="was run a second time"):
         await server.run()
 
 
 async def test_call_from_another_thread_pool(server: GrpcServer) -> None:
     """Grpcio's own blocking client, with its own threads, is served like any other."""
+
     answers: list[bytes] = []
 
     def call(number: int) -> None:
@@ -394,4 +413,5 @@ async def test_call_from_another_thread_pool(server: GrpcServer) -> None:
 @pytest.mark.parametrize(("kind", "well"), [("upb", True), ("python", False), (None, True)])
 def test_protobuf_fault_of_each_implementation(kind: str | None, well: bool) -> None:
     """Any implementation but upb is told loudly; this one here is upb."""
+
     assert (protobuf_fault(kind) is None) == well

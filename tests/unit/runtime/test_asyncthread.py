@@ -26,6 +26,7 @@ async def _fail() -> None:
 
 async def test_run_gives_result_and_error() -> None:
     """A coroutine runs in the loop's thread; what it returns or raises comes back."""
+
     async with open_asyncio_thread("berth-test") as thread:
         assert await thread.run(_name_of_thread) == "berth-test"
         assert await thread.call(threading.current_thread) is not threading.current_thread()
@@ -36,6 +37,7 @@ async def test_run_gives_result_and_error() -> None:
 
 async def test_run_when_the_caller_is_cancelled() -> None:
     """The caller goes on at once, and the coroutine is told to end."""
+
     ended = threading.Event()
     began = trio.Event()
     token = trio.lowlevel.current_trio_token()
@@ -57,6 +59,7 @@ async def test_run_when_the_caller_is_cancelled() -> None:
 
 async def test_run_when_cancelled_before_it_began() -> None:
     """A cancel that overtakes the start loses nothing."""
+
     async with open_asyncio_thread() as thread:
         with trio.CancelScope() as scope:
             scope.cancel()
@@ -67,6 +70,7 @@ async def test_run_when_cancelled_before_it_began() -> None:
 
 async def test_end_when_calls_are_under_way() -> None:
     """The end of the loop ends what runs on it, and the caller is told."""
+
     async with trio.open_nursery() as nursery:
         async with open_asyncio_thread() as thread:
             nursery.start_soon(_expect_stop, thread)
@@ -83,6 +87,7 @@ async def _expect_stop(thread: AsyncioThread) -> None:
 
 async def test_end_when_a_coroutine_does_not_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """A coroutine that ignores its end delays the loop's end, within bounds."""
+
     monkeypatch.setattr(asyncthread, "JOIN_LIMIT_S", 0.1)
     began = trio.Event()
     token = trio.lowlevel.current_trio_token()

@@ -34,6 +34,7 @@ class Crash(BaseException):
 
 def test_write_when_new_and_again(tmp_path: Path) -> None:
     """The newest content is there whole, with its mode, and nothing beside it."""
+
     path = tmp_path / "a.json"
     write_file(path, b"one" * 1000)
     write_file(path, b"two", mode=0o644)
@@ -48,6 +49,7 @@ def test_write_when_the_system_refuses_midway(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """A full disk leaves the old content, no temporary file, and an error that names all."""
+
     path = tmp_path / "a.json"
     write_file(path, b"old")
 
@@ -69,6 +71,7 @@ def test_write_when_killed_before_the_rename(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that dies leaves the old content and a temporary file, which a sweep removes."""
+
     path = tmp_path / "a.json"
     write_file(path, b"old")
 
@@ -89,6 +92,7 @@ def test_write_when_killed_before_the_rename(
 
 def test_write_when_the_folder_is_missing(tmp_path: Path) -> None:
     """The error names the path and the system's reason."""
+
     with pytest.raises(HostError, match=r"none/a: cannot write: No such file or directory"):
         write_file(tmp_path / "none" / "a", b"")
 
@@ -96,6 +100,7 @@ def test_write_when_the_folder_is_missing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [b"", b"x", b"x" * 4096])
 def test_read_gives_what_was_written(tmp_path: Path, data: bytes) -> None:
     """Content comes back as it was, up to the limit."""
+
     write_file(tmp_path / "a", data)
 
     assert data == read_file(tmp_path / "a", limit=4096)
@@ -103,11 +108,13 @@ def test_read_gives_what_was_written(tmp_path: Path, data: bytes) -> None:
 
 def test_read_when_missing(tmp_path: Path) -> None:
     """A file that is not there is None, no error."""
+
     assert read_file(tmp_path / "a") is None
 
 
 def test_read_when_too_long(tmp_path: Path) -> None:
     """A file above the limit is refused, not cut."""
+
     write_file(tmp_path / "a", b"12345")
 
     with pytest.raises(HostError, match="is longer than 4 bytes"):
@@ -116,6 +123,7 @@ def test_read_when_too_long(tmp_path: Path) -> None:
 
 def test_read_when_something_else_lies_there(tmp_path: Path) -> None:
     """A pipe in the place of a file is refused at once, where it could have hung."""
+
     os.mkfifo(tmp_path / "pipe")
 
     with pytest.raises(HostError, match="is no regular file"):
@@ -137,6 +145,7 @@ def test_each_act_when_a_file_lies_in_the_way(
     tmp_path: Path, act: Callable[[Path], object], doing: str
 ) -> None:
     """Whatever is refused becomes our error, with the path and what was tried."""
+
     write_file(tmp_path / "file", b"")
 
     with pytest.raises(HostError) as caught:
@@ -147,6 +156,7 @@ def test_each_act_when_a_file_lies_in_the_way(
 
 def test_remove_when_there_and_not(tmp_path: Path) -> None:
     """Removal says whether there was something."""
+
     write_file(tmp_path / "a", b"")
 
     assert [remove_file(tmp_path / "a"), remove_file(tmp_path / "a")] == [True, False]
@@ -154,6 +164,7 @@ def test_remove_when_there_and_not(tmp_path: Path) -> None:
 
 def test_list_when_folder_holds_all_kinds(tmp_path: Path) -> None:
     """Only regular files that are not hidden are listed, sorted, by prefix and suffix."""
+
     for name in ("b.json", "a.json", ".hidden.json", "a.txt"):
         write_file(tmp_path / name, b"")
     (tmp_path / "folder.json").mkdir()
@@ -165,12 +176,14 @@ def test_list_when_folder_holds_all_kinds(tmp_path: Path) -> None:
 
 def test_list_and_sweep_when_folder_is_missing(tmp_path: Path) -> None:
     """A folder that is not there holds nothing."""
+
     assert list_names(tmp_path / "none") == ()
     assert sweep_temporaries(tmp_path / "none") == ()
 
 
 def test_quarantine_when_names_are_taken(tmp_path: Path) -> None:
     """A bad file gets the first name that is free, and overwrites none before it."""
+
     moved = []
     for content in (b"one", b"two"):
         write_file(tmp_path / "a.json", content)
@@ -182,6 +195,7 @@ def test_quarantine_when_names_are_taken(tmp_path: Path) -> None:
 
 def test_sweep_leaves_other_files(tmp_path: Path) -> None:
     """Only the temporary files of our own writes are removed."""
+
     for name in (".berth-0.tmp", "a.tmp", ".other.tmp", "a.json"):
         (tmp_path / name).touch()
 
@@ -191,6 +205,7 @@ def test_sweep_leaves_other_files(tmp_path: Path) -> None:
 
 async def test_folder_does_the_same_in_a_thread(tmp_path: Path) -> None:
     """A folder's operations are those of the functions, for tasks."""
+
     folder = Folder(tmp_path / "claims" / "deep", mode=0o640)
     await folder.make()
     await folder.write("a.json", b"{}")

@@ -35,12 +35,14 @@ notices = st.builds(
 @given(st.lists(notices, max_size=5))
 def test_decode_gives_back_what_was_encoded(wanted: list[Notice]) -> None:
     """Any row of notices is read as it was written."""
+
     assert decode_notices(b"".join(map(encode, wanted))) == tuple(wanted)
 
 
 @given(st.lists(notices, max_size=3), st.integers(0, 300))
 def test_decode_when_cut_anywhere(wanted: list[Notice], cut: int) -> None:
     """A cut gives the notices that are whole, in order."""
+
     read = decode_notices(b"".join(map(encode, wanted))[:cut])
 
     assert read == tuple(wanted[: len(read)])
@@ -49,11 +51,13 @@ def test_decode_when_cut_anywhere(wanted: list[Notice], cut: int) -> None:
 @given(st.binary(max_size=200))
 def test_decode_when_given_garbage(data: bytes) -> None:
     """Garbage gives some notices or none, never an error."""
+
     assert len(decode_notices(data)) <= len(data) // 16
 
 
 async def test_notices_of_a_folder(tmp_path: Path) -> None:
     """What is made and removed in a watched folder is told by name."""
+
     watcher = Inotify()
     number = watcher.watch(tmp_path)
     (tmp_path / "a").touch()
@@ -68,6 +72,7 @@ async def test_notices_of_a_folder(tmp_path: Path) -> None:
 
 async def test_watch_ends(tmp_path: Path) -> None:
     """After the end of a watch only that end is told."""
+
     watcher = Inotify()
     number = watcher.watch(tmp_path)
     assert number is not None
@@ -81,6 +86,7 @@ async def test_watch_ends(tmp_path: Path) -> None:
 
 def test_watch_when_there_is_no_folder(tmp_path: Path) -> None:
     """A missing folder, or a file in its place, is None."""
+
     (tmp_path / "file").touch()
     watcher = Inotify()
 

@@ -11,6 +11,7 @@ from berth.runtime.latest import Latest
 
 def test_set_when_nobody_reads() -> None:
     """Setting needs no reader and no running loop."""
+
     latest = Latest(0)
 
     told = [latest.set(value) for value in (1, 1, 2)]
@@ -21,6 +22,7 @@ def test_set_when_nobody_reads() -> None:
 
 async def test_wait_changed_when_version_is_old() -> None:
     """A reader that missed a change is told at once."""
+
     latest = Latest("a")
     latest.set("b")
 
@@ -29,6 +31,7 @@ async def test_wait_changed_when_version_is_old() -> None:
 
 async def test_wait_changed_when_set_later() -> None:
     """A waiting reader wakes with the version of the new value."""
+
     latest = Latest("a")
     seen: list[int] = []
 
@@ -46,6 +49,7 @@ async def test_wait_changed_when_set_later() -> None:
 
 async def test_equal_value_when_readers_wait() -> None:
     """An equal value wakes nobody."""
+
     latest = Latest((1, 2))
 
     async with trio.open_nursery() as nursery:
@@ -60,6 +64,7 @@ async def test_equal_value_when_readers_wait() -> None:
 
 async def test_changes_when_reader_is_slow() -> None:
     """A slow reader skips to the newest value, and a fast one sees each."""
+
     latest = Latest(0)
     slow: list[int] = []
     fast: list[int] = []
@@ -88,6 +93,7 @@ async def test_changes_when_reader_is_slow() -> None:
 
 async def test_wait_value_when_condition_comes_true() -> None:
     """A reader may wait for the first value that meets a condition."""
+
     latest: Latest[int | None] = Latest(None)
     seen: list[int | None] = []
 
@@ -105,6 +111,7 @@ async def test_wait_value_when_condition_comes_true() -> None:
 
 async def test_wait_value_when_it_holds_already() -> None:
     """A condition that holds is answered at once, after one turn of the loop."""
+
     latest = Latest(5)
 
     with trio.testing.assert_checkpoints():
@@ -113,6 +120,7 @@ async def test_wait_value_when_it_holds_already() -> None:
 
 async def test_wait_changed_when_cancelled() -> None:
     """A reader that gives up leaves nothing behind."""
+
     latest = Latest(0)
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -125,6 +133,7 @@ async def test_wait_changed_when_cancelled() -> None:
 @pytest.mark.parametrize("sets", [1, 1000])
 async def test_sets_in_a_row_wake_a_reader_once(sets: int) -> None:
     """Many values set in one turn are one change to a reader."""
+
     latest = Latest(0)
     wakes = 0
 

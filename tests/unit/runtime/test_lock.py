@@ -24,6 +24,7 @@ with hold_lock(pathlib.Path(sys.argv[1])):
 
 def test_lock_when_free_and_again(tmp_path: Path) -> None:
     """The holder's pid stands in the file, and the lock is free again after the block."""
+
     for _ in range(2):
         with hold_lock(tmp_path):
             assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
@@ -31,6 +32,7 @@ def test_lock_when_free_and_again(tmp_path: Path) -> None:
 
 def test_lock_when_held_here(tmp_path: Path) -> None:
     """A second holder is refused by an error that names path, pid, rule and mend."""
+
     with hold_lock(tmp_path), pytest.raises(HostError) as caught, hold_lock(tmp_path):
         pass
 
@@ -42,6 +44,7 @@ def test_lock_when_held_here(tmp_path: Path) -> None:
 
 def test_lock_when_its_holder_is_killed(tmp_path: Path) -> None:
     """Another process keeps the lock until it dies, in whatever way."""
+
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path)],
         stdin=subprocess.PIPE,
@@ -60,6 +63,7 @@ def test_lock_when_its_holder_is_killed(tmp_path: Path) -> None:
 
 def test_lock_when_the_folder_is_missing(tmp_path: Path) -> None:
     """A state folder that is not there is told by path."""
+
     with (
         pytest.raises(HostError, match="none/lock: cannot open the lock"),
         hold_lock(tmp_path / "none"),

@@ -41,6 +41,7 @@ def lines(text: io.StringIO) -> list[str]:
 
 def test_record_is_one_line_with_fields() -> None:
     """A record is its sentence and its fields, in the order given."""
+
     text = io.StringIO()
     start_logging(stream=text, environ={})
     get_log("berth.x").info("claim prepared", claim="ns/name", device="ens1v0", ms=12.3456)
@@ -71,12 +72,14 @@ def test_record_is_one_line_with_fields() -> None:
 )
 def test_value_is_quoted_where_needed(value: object, rendered: str) -> None:
     """A plain word stands bare; anything that could mislead a reader is quoted."""
+
     assert render_value(value) == rendered
 
 
 @given(st.text())
 def test_value_cannot_break_its_line_or_forge_a_field(text: str) -> None:
     """Whatever a value holds, it is one printable word or one JSON string, and bounded."""
+
     rendered = render_value(text)
 
     assert len(rendered.splitlines()) == 1
@@ -90,11 +93,13 @@ def test_value_cannot_break_its_line_or_forge_a_field(text: str) -> None:
 
 def test_long_value_is_cut_and_marked() -> None:
     """A value beyond the limit shows that there was more."""
+
     assert render_value("x" * 1000) == "x" * VALUE_LIMIT + "…"
 
 
 def test_priorities_when_the_journal_reads() -> None:
     """Each line carries its priority, those of a traceback too."""
+
     text = io.StringIO()
     handler = logging.StreamHandler(text)
     handler.setFormatter(JournalFormatter(prefixed=True))
@@ -117,6 +122,7 @@ def test_priorities_when_the_journal_reads() -> None:
 
 def test_message_of_a_library_cannot_break_its_line() -> None:
     """Other libraries log through the same form, from warnings on."""
+
     text = io.StringIO()
     start_logging(stream=text, environ={})
     logging.getLogger("other").warning("peer says %s", "a\nb")
@@ -127,6 +133,7 @@ def test_message_of_a_library_cannot_break_its_line() -> None:
 
 def test_level_holds_for_our_records() -> None:
     """Below the level nothing is written."""
+
     text = io.StringIO()
     start_logging(stream=text, environ={}, level=logging.WARNING)
     get_log("berth.x").info("unheard")
@@ -136,6 +143,7 @@ def test_level_holds_for_our_records() -> None:
 
 def test_is_journal_when_the_stream_is_named(tmp_path: Path) -> None:
     """The variable must name the very stream, since it is inherited by children with others."""
+
     with (tmp_path / "stderr").open("w") as stream:
         found = (tmp_path / "stderr").stat()
         environ = {"JOURNAL_STREAM": f"{found.st_dev}:{found.st_ino}"}
@@ -148,6 +156,7 @@ def test_is_journal_when_the_stream_is_named(tmp_path: Path) -> None:
 
 def test_repeats_when_within_and_after_the_period() -> None:
     """The first is written, those within the period are counted, the next tells their number."""
+
     repeats = Repeats(period_s=60)
     due = [repeats.count_due("x", now_s=now_s) for now_s in (0, 1, 59, 60, 61, 130)]
 
@@ -156,6 +165,7 @@ def test_repeats_when_within_and_after_the_period() -> None:
 
 def test_repeats_when_keys_differ() -> None:
     """One key holds back nothing of another, and only so many keys are remembered."""
+
     repeats = Repeats(period_s=60, most=2)
 
     assert [repeats.count_due(key, now_s=0) for key in "abca"] == [0, 0, 0, 0]

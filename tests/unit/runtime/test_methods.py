@@ -32,6 +32,7 @@ REPEAT = StreamMethod(name="Repeat", request=StringValue, reply=StringValue, han
 
 def test_find_when_there_and_not() -> None:
     """A table finds its methods by name."""
+
     service = Service(name="test.Words", methods=(ECHO, REPEAT))
 
     assert tuple(map(service.find, ("Echo", "Repeat", "Other"))) == (ECHO, REPEAT, None)
@@ -39,6 +40,7 @@ def test_find_when_there_and_not() -> None:
 
 def test_full_name_is_the_path_on_the_wire() -> None:
     """Both transports name a method by service and method."""
+
     service = Service(name="v1beta1.DevicePlugin", methods=(ECHO,))
 
     assert service.full_name(ECHO) == "/v1beta1.DevicePlugin/Echo"
@@ -46,11 +48,13 @@ def test_full_name_is_the_path_on_the_wire() -> None:
 
 def test_streaming_tells_the_kinds_apart() -> None:
     """A transport asks a method whether it streams."""
+
     assert (ECHO.streaming, REPEAT.streaming) == (False, True)
 
 
 def test_service_when_a_name_is_there_twice() -> None:
     """A table with two methods of one name is our own mistake."""
+
     with pytest.raises(errors.LocalProtocolError, match="method Echo is there twice"):
         Service(name="test.Words", methods=(ECHO, ECHO))
 
@@ -71,4 +75,5 @@ def test_service_when_a_name_is_there_twice() -> None:
 )
 def test_status_of_each_error(error: errors.BerthError, status: Status) -> None:
     """Each class of error has its status on the wire."""
+
     assert status is status_of(error)

@@ -36,6 +36,7 @@ def listening(path: Path) -> Iterator[SocketId | None]:
 
 def test_path_at_its_limit() -> None:
     """107 bytes are a path, 108 are an error that says so."""
+
     assert check_path(Path("/" + "x" * 106)) == Path("/" + "x" * 106)
     with pytest.raises(HostError, match="has 108 bytes: the kernel takes at most 107;"):
         check_path(Path("/" + "ä" * 53 + "x"))
@@ -43,6 +44,7 @@ def test_path_at_its_limit() -> None:
 
 def test_find_socket_when_it_is_one_or_not(tmp_path: Path) -> None:
     """Only a socket counts; a file, a link and nothing do not."""
+
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to("dra.sock")
     with listening(tmp_path / "dra.sock"):
@@ -57,6 +59,7 @@ def test_find_socket_when_it_is_one_or_not(tmp_path: Path) -> None:
 
 async def test_connect_when_somebody_listens(tmp_path: Path) -> None:
     """A stream comes back that reaches the listener."""
+
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(tmp_path / "x.sock"))
         listener.listen()
@@ -69,6 +72,7 @@ async def test_connect_when_somebody_listens(tmp_path: Path) -> None:
 
 async def test_connect_when_nobody_listens(tmp_path: Path) -> None:
     """A missing and a dead socket are told with the system's reason."""
+
     with pytest.raises(HostError, match=r"x\.sock: cannot connect: No such file"):
         await connect_unix(tmp_path / "x.sock")
     with listening(tmp_path / "x.sock"):
@@ -105,6 +109,7 @@ class Reader:
 
 async def test_watch_when_made_removed_and_made_anew(tmp_path: Path) -> None:
     """Each change of the socket is told, with the state of now first."""
+
     path = tmp_path / "kubelet.sock"
     reader = Reader(path)
     with trio.fail_after(5):
@@ -125,6 +130,7 @@ async def test_watch_when_made_removed_and_made_anew(tmp_path: Path) -> None:
 
 async def test_watch_when_made_anew_at_once(tmp_path: Path) -> None:
     """A socket in the place of another is told even with the same inode in the same moment."""
+
     path = tmp_path / "kubelet.sock"
     reader = Reader(path)
     with trio.fail_after(5):
@@ -144,6 +150,7 @@ async def test_watch_when_made_anew_at_once(tmp_path: Path) -> None:
 
 async def test_watch_when_replaced_by_a_rename(tmp_path: Path) -> None:
     """Another socket moved over the path is told as another."""
+
     path = tmp_path / "kubelet.sock"
     reader = Reader(path)
     with trio.fail_after(5), listening(path) as first, listening(tmp_path / "new") as second:
@@ -158,6 +165,7 @@ async def test_watch_when_replaced_by_a_rename(tmp_path: Path) -> None:
 
 async def test_watch_when_folders_come_and_go(tmp_path: Path) -> None:
     """Folders above the socket may be missing, be removed and be made again."""
+
     path = tmp_path / "a" / "b" / "nri.sock"
     reader = Reader(path)
     with trio.fail_after(5):
@@ -183,6 +191,7 @@ async def test_watch_when_other_files_change_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Names that do not matter do not even make it look again."""
+
     looks: list[Path] = []
 
     def look(path: Path) -> SocketId | None:
@@ -205,6 +214,7 @@ async def test_watch_when_other_files_change_often(
 
 async def test_wait_socket_when_there_and_when_it_comes(tmp_path: Path) -> None:
     """It answers at once for one that is there, and else when it is made."""
+
     path = tmp_path / "nri.sock"
     found: list[SocketId] = []
 
@@ -234,6 +244,7 @@ async def test_watch_when_the_kernel_has_no_inotify_left(
     what: str,
 ) -> None:
     """Then the path is looked at each second, and the log says so once."""
+
     if what == "instance":
         monkeypatch.setattr(sockets, "Inotify", _refuse)
     else:
@@ -257,6 +268,7 @@ async def test_watch_when_the_kernel_has_no_inotify_left(
 
 def test_watch_gives_its_descriptor_back(tmp_path: Path) -> None:
     """Many watches leave no descriptor open."""
+
     before = open_descriptors()
 
     async def watch_often() -> None:

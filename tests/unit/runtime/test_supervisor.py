@@ -71,6 +71,7 @@ def no_chance() -> float:
 
 async def test_start_when_all_serve(autojump_clock: MockClock) -> None:
     """Plugins start in order, and the supervisor has started when the last one serves."""
+
     story = Story()
     supervisor = Supervisor([steady(story, "nri"), steady(story, "dra")])
     async with trio.open_nursery() as nursery:
@@ -86,6 +87,7 @@ async def test_start_when_all_serve(autojump_clock: MockClock) -> None:
 
 async def test_start_when_the_first_cannot(autojump_clock: MockClock) -> None:
     """One that fails holds up the next only until its first failure."""
+
     story = Story()
     shaky = failing(story, HostError("nri.sock", "is missing"), times=99)
     supervisor = Supervisor([shaky, steady(story, "dra")], chance=no_chance)
@@ -104,6 +106,7 @@ async def test_restart_when_runs_fail_in_a_row(
     autojump_clock: MockClock, serves_s: float | None
 ) -> None:
     """Pauses double from one second, whether the run served before it failed or not."""
+
     story = Story()
     plugin = failing(story, OSError("boom"), times=7, serves_s=serves_s)
     supervisor = Supervisor([plugin], chance=no_chance)
@@ -120,6 +123,7 @@ async def test_restart_when_runs_fail_in_a_row(
 
 async def test_restart_when_it_ran_steadily(autojump_clock: MockClock) -> None:
     """Two minutes of serving forgive the failures before."""
+
     story = Story()
     plugin = failing(story, OSError("boom"), times=3, serves_s=120)
     supervisor = Supervisor([plugin], chance=no_chance)
@@ -133,6 +137,7 @@ async def test_restart_when_it_ran_steadily(autojump_clock: MockClock) -> None:
 
 async def test_restart_when_chance_shortens_the_pause(autojump_clock: MockClock) -> None:
     """Chance takes up to a fifth off each pause, so that many nodes spread out."""
+
     story = Story()
     plugin = failing(story, OSError("boom"), times=1)
     supervisor = Supervisor([plugin], chance=lambda: 0.5)
@@ -179,6 +184,7 @@ async def test_reason_of_each_way_to_end(
     autojump_clock: MockClock, run: Run, reason: set[str]
 ) -> None:
     """A return is a failure too, and several errors are told together."""
+
     supervisor = Supervisor([Plugin(name="x", run=run)], chance=no_chance)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(supervisor.run)
@@ -196,6 +202,7 @@ async def test_config_error_goes_up(
     autojump_clock: MockClock, wrap: Callable[[Exception], Exception]
 ) -> None:
     """An error of the configuration ends all plugins and reaches the caller bare."""
+
     story = Story()
     shaky = failing(story, wrap(ConfigError("agent.toml", "is bad")), times=1)
     supervisor = Supervisor([steady(story, "nri"), shaky])
@@ -210,6 +217,7 @@ async def test_defect_is_logged_with_its_traceback(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An error that is none of ours leaves its traceback in the log; one of ours does not."""
+
     story = Story()
     for error in (OSError("boom"), HostError("x", "failed")):
         plugin = failing(story, error, times=99)
@@ -223,6 +231,7 @@ async def test_defect_is_logged_with_its_traceback(
 
 async def test_stop_drains_in_reverse_order(autojump_clock: MockClock) -> None:
     """The last started is drained and ended before the one before it is drained."""
+
     story = Story()
     supervisor = Supervisor([steady(story, "nri"), steady(story, "dra")])
     async with trio.open_nursery() as nursery:
@@ -235,6 +244,7 @@ async def test_stop_drains_in_reverse_order(autojump_clock: MockClock) -> None:
 
 async def test_stop_when_a_drain_takes_too_long(autojump_clock: MockClock) -> None:
     """One time is shared by all drains; what is not drained then ends all the same, in order."""
+
     story = Story()
     supervisor = Supervisor([steady(story, "nri"), steady(story, "dra")])
     async with trio.open_nursery() as nursery:
@@ -249,6 +259,7 @@ async def test_stop_when_a_drain_fails(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A drain that fails keeps no plugin from being stopped."""
+
     story = Story()
 
     async def fail() -> None:
@@ -267,6 +278,7 @@ async def test_stop_when_a_drain_fails(
 
 async def test_stop_when_one_rests(autojump_clock: MockClock) -> None:
     """One that rests after a failure is not drained and does not hold up the end."""
+
     story = Story()
     shaky = failing(story, OSError("boom"), times=99)
     supervisor = Supervisor([steady(story, "nri"), shaky], chance=no_chance)
@@ -279,6 +291,7 @@ async def test_stop_when_one_rests(autojump_clock: MockClock) -> None:
 
 async def test_stop_while_it_still_starts(autojump_clock: MockClock) -> None:
     """A stop that comes while the first one starts keeps the rest from starting."""
+
     story = Story()
 
     async def slow(*, task_status: trio.TaskStatus[None]) -> None:
@@ -326,6 +339,7 @@ async def test_cancel_when_a_run_fails_while_it_ends(
 
 async def test_wait_serving_when_it_comes_back(autojump_clock: MockClock) -> None:
     """A caller may wait until all serve at once."""
+
     story = Story()
     supervisor = Supervisor([failing(story, OSError("boom"), times=2)], chance=no_chance)
     async with trio.open_nursery() as nursery:

@@ -35,6 +35,7 @@ def told(receiver: socket.socket) -> list[str]:
 
 def test_messages_of_each_kind(manager: socket.socket) -> None:
     """Each call sends one datagram in systemd's form."""
+
     systemd = Systemd(os.environ)
     systemd.ready("2 plugins serve")
     systemd.status("dra resting\n4 s … Ω")
@@ -55,6 +56,7 @@ def test_messages_of_each_kind(manager: socket.socket) -> None:
 
 def test_reloading_carries_the_time(manager: socket.socket) -> None:
     """Systemd needs the moment at which a reload began."""
+
     systemd = Systemd(os.environ)
     systemd.reloading()
     systemd.close()
@@ -67,6 +69,7 @@ def test_reloading_carries_the_time(manager: socket.socket) -> None:
 
 def test_nothing_happens_without_systemd() -> None:
     """Started by hand, the daemon talks to nobody."""
+
     systemd = Systemd({})
     systemd.ready("x")
     systemd.close()
@@ -87,6 +90,7 @@ def test_nothing_happens_without_systemd() -> None:
 )
 def test_watchdog_time_of_each_environment(environ: dict[str, str], seconds: float | None) -> None:
     """The watchdog counts when it is set, and set for this process."""
+
     assert Systemd(environ).watchdog_s == seconds
 
 
@@ -103,6 +107,7 @@ async def test_keep_alive_pings_twice_in_its_time(
     autojump_clock: MockClock, manager: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With every probe answering, a ping goes out each half of the time."""
+
     monkeypatch.setenv("WATCHDOG_USEC", "30000000")
     systemd = Systemd(os.environ)
     with trio.move_on_after(59):
@@ -121,6 +126,7 @@ async def test_keep_alive_when_a_probe_is_silent(
     bad: Probe,
 ) -> None:
     """While one probe fails or hangs no ping goes out, and it is named; then pings go on."""
+
     monkeypatch.setenv("WATCHDOG_USEC", "30000000")
     systemd = Systemd(os.environ)
     probes: dict[str, Probe] = {"good": _answers, "bad": bad}
@@ -139,6 +145,7 @@ async def test_keep_alive_when_a_probe_is_silent(
 
 async def test_keep_alive_without_a_watchdog(autojump_clock: MockClock) -> None:
     """Without a watchdog there is nothing to do and no timer."""
+
     asked: list[bool] = []
 
     async def ask() -> None:
@@ -194,6 +201,7 @@ def handed(tmp_path: Path) -> Iterator[tuple[HandedIn, Path]]:
 
 def test_listen_fds_when_handed_in(handed: tuple[HandedIn, Path]) -> None:
     """Listening sockets are found by path, the rest by number; children get none of it."""
+
     handed_in, path = handed
     environ = handed_in.environ()
     inherited = listen_fds(environ, first=handed_in.first)
@@ -214,6 +222,7 @@ def test_listen_fds_when_handed_in(handed: tuple[HandedIn, Path]) -> None:
 @pytest.mark.parametrize("wrong", [{"LISTEN_PID": "1"}, {"LISTEN_FDS": "many"}])
 def test_listen_fds_when_not_for_us(handed: tuple[HandedIn, Path], wrong: dict[str, str]) -> None:
     """Variables that another process was meant to read are removed and not followed."""
+
     handed_in, _ = handed
     environ = handed_in.environ(**wrong)
     inherited = listen_fds(environ, first=handed_in.first)
@@ -226,6 +235,7 @@ def test_listen_fds_when_not_for_us(handed: tuple[HandedIn, Path], wrong: dict[s
 
 def test_listen_fds_when_started_by_hand() -> None:
     """Without the variables there is nothing."""
+
     inherited = listen_fds({})
 
     assert (dict(inherited.sockets), dict(inherited.others)) == ({}, {})

@@ -14,6 +14,7 @@ from berth.runtime.threads import Decision, Verdict, run_in_thread, run_in_time,
 
 async def test_limiter_of_a_kind_is_one() -> None:
     """Each kind of work has one limiter in a run, with the size it was first asked with."""
+
     first = thread_limiter("disk", total=2)
 
     assert first is thread_limiter("disk", total=9)
@@ -23,6 +24,7 @@ async def test_limiter_of_a_kind_is_one() -> None:
 
 async def test_run_in_thread_is_limited_by_kind() -> None:
     """A kind whose threads all hang does not hold up another kind."""
+
     thread_limiter("disk", total=1)
     release = threading.Event()
     async with trio.open_nursery() as nursery:
@@ -37,6 +39,7 @@ async def test_run_in_thread_is_limited_by_kind() -> None:
 
 def test_decision_when_done_first() -> None:
     """What is done cannot become late."""
+
     decision = Decision()
 
     assert decision.verdict is None
@@ -47,6 +50,7 @@ def test_decision_when_done_first() -> None:
 
 def test_decision_when_late_first() -> None:
     """What is late cannot become done."""
+
     decision = Decision()
 
     assert (decision.claim_late(), decision.claim_done()) == (True, False)
@@ -60,6 +64,7 @@ def _claim(claim: Callable[[], bool], barrier: threading.Barrier, told: list[boo
 
 def test_decision_when_both_claim_at_once() -> None:
     """Of two threads that claim in one moment exactly one is told yes, each time."""
+
     for _ in range(200):
         decision = Decision()
         barrier = threading.Barrier(2)
@@ -106,6 +111,7 @@ async def test_run_in_time_when_it_fails_in_time() -> None:
 
 async def test_run_in_time_when_late() -> None:
     """The caller is answered when the time is over, and the work undoes itself afterwards."""
+
     release = threading.Event()
     undone: list[bool] = []
 
@@ -125,6 +131,7 @@ async def test_run_in_time_when_late() -> None:
 
 async def test_run_in_time_when_it_fails_late(caplog: pytest.LogCaptureFixture) -> None:
     """What late work raises is logged, since nobody waits for it."""
+
     release = threading.Event()
 
     def work(_decision: Decision) -> str:
@@ -141,6 +148,7 @@ async def test_run_in_time_when_it_fails_late(caplog: pytest.LogCaptureFixture) 
 
 async def test_run_in_time_when_done_is_claimed_just_before(mock_clock: MockClock) -> None:
     """Work that claimed "done" before the time was over is waited for, and counts."""
+
     claimed = threading.Event()
     release = threading.Event()
     results: list[str | None] = []
@@ -167,6 +175,7 @@ async def test_run_in_time_when_done_is_claimed_just_before(mock_clock: MockCloc
 
 async def test_run_in_time_when_cancelled() -> None:
     """Work whose caller was cancelled counts as late, and undoes itself."""
+
     release = threading.Event()
     verdicts: list[bool] = []
 
