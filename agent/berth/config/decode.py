@@ -23,6 +23,9 @@ from berth.config.forms import Form, listed
 T = TypeVar("T")
 D = TypeVar("D")
 
+ITEMS_LIMIT: Final = 256
+"""Most tables of one array; they are compared with each other, so their number is bounded."""
+
 _KEY: Final = "berth.key"
 
 
@@ -182,6 +185,9 @@ class Tables(Form["tuple[T, ...]"], Generic[T]):
             value = [value]
         if not isinstance(value, list):
             cursor.refuse(value, rule="it must be an array of tables")
+            return None
+        if len(value) > ITEMS_LIMIT:
+            cursor.say(f"has {len(value)} tables", rule=f"at most {ITEMS_LIMIT} are taken")
             return None
         form = Table(self.kind)
         read = (form.read(item, cursor.at(number)) for number, item in enumerate(value))

@@ -196,10 +196,12 @@ class Several(Form["tuple[T, ...]"], Generic[T]):
     Attributes:
         item: The form of one.
         least: Fewest items.
+        most: Most items; far more than anyone writes, so that a mishap does not take minutes.
     """
 
     item: Form[T]
     least: int = 0
+    most: int = 1024
 
     @property
     @override
@@ -213,6 +215,9 @@ class Several(Form["tuple[T, ...]"], Generic[T]):
             return None if one is None else (one,)
         if len(value) < self.least:
             cursor.refuse(value, rule="it must name at least one", mend="or drop the line")
+            return None
+        if len(value) > self.most:
+            cursor.say(f"has {len(value)} items", rule=f"at most {self.most} are taken")
             return None
         return self._read_items(value, cursor)
 

@@ -19,7 +19,7 @@ import attrs
 
 from berth.config.decode import Table
 from berth.config.finding import Cursor, Finding, Spot, Steps, tell
-from berth.config.locate import line_of, scan
+from berth.config.locate import DEPTH_LIMIT, line_of, scan
 from berth.config.schema import Config
 from berth.config.secrets import looks_secret, without_secrets
 from berth.errors import ConfigError, Faults
@@ -175,12 +175,27 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def _parsed(path: Path, text: str) -> dict[str, Any]:
+    deep = ConfigError(str(path), "is nested too deeply", rule=f"at most {DEPTH_LIMIT} levels")
     try:
-        return parse(text)
+        document = parse(text)
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(path, text, str(error)) from error
     except RecursionError as error:
-        raise ConfigError(str(path), "is nested too deeply to be read") from error
+        raise deep from error
+    if _depth(document) > DEPTH_LIMIT:
+        raise deep
+    return document
+
+
+def _depth(document: Mapping[str, Any]) -> int:
+    """How deeply tables and lists are nested; counted level by level, as deep as may be."""
+    depth = 0
+    level: list[Any] = [document]
+    while level:
+        depth += 1
+        inside = [each.values() if isinstance(each, Mapping) else each for each in level]
+        level = [item for items in inside for item in items if isinstance(item, Mapping | list)]
+    return depth
 
 
 def _syntax_error(path: Path, text: str, message: str) -> ConfigError:

@@ -221,3 +221,22 @@ class Config:
     plugin: PluginTable = table(PluginTable, "The door to kubelet's older device plugin interface.")
     metrics: MetricsTable = table(MetricsTable, "Figures for a monitoring system.")
     nic: NicTable = table(NicTable, "Network devices.")
+
+    def check(self, cursor: Cursor, written: Written) -> None:
+        """What concerns several tables."""
+        self._refuse_driver_domain(cursor, written)
+        for name, enabled in (("dra", self.dra.enabled), ("nic", self.nic.enabled)):
+            if self.nic.groups and not enabled:
+                cursor.at(name, "enabled").warn("is false, so no group offers anything")
+
+    def _refuse_driver_domain(self, cursor: Cursor, written: Written) -> None:
+        """A name in the driver's own domain is the bare name, written in another way."""
+        if "dra" in written.at_fault:
+            return
+        for number, group in enumerate(self.nic.groups):
+            for name in group.attributes:
+                domain, slash, bare = name.rpartition("/")
+                if slash and domain == self.dra.driver:
+                    cursor.at("nic", "group", number, "attributes", name).say(
+                        f"lies in {domain}, the driver's own domain", mend=f"write {bare}"
+                    )

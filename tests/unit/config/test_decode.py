@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from berth.config.decode import Key, Written, key, keys_of, nearest_key, table, tables
+from berth.config.decode import ITEMS_LIMIT, Key, Written, key, keys_of, nearest_key, table, tables
 from berth.config.finding import Cursor
 from berth.config.forms import Flag, Text, Whole
 from tests.unit.config.reading import read_table
@@ -102,6 +102,10 @@ def test_keys_that_concern_each_other_are_checked_when_they_can_be(text: str, wo
                 "[wheel] is one table: it is an array; write [[wheel]]",
                 "[wheel] size is 0: it must be a whole number from 1 to 9",
             ],
+        ),
+        (
+            "engine = {}\n" + "[[wheel]]\n" * (ITEMS_LIMIT + 1),
+            ["[[wheel]] has 257 tables: at most 256 are taken"],
         ),
         ("engine = {}\nwheel = [3]", ["wheel holds 3: it must be a table"]),
         ("engine = {}\nxyz = 3", ["xyz is unknown: the keys here are engine, wheel and doors"]),

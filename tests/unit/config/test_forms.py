@@ -139,6 +139,11 @@ def test_value_is_read_when_it_is_of_the_form(form: Form[Any], value: object, re
         ),
         (Several(item=WORD), ["a", "b", "a"], 'holds "a" twice; drop one of the two'),
         (Several(item=WORD), 3, 'is the number 3: it must be a word; write "3", in quotes'),
+        (
+            Several(item=WORD, most=2),
+            ["a", "b", "c"],
+            "has 3 items: at most 2 are taken",
+        ),
         (AnyTable("table"), 3, "is 3: it must be a table"),
     ],
 )

@@ -209,11 +209,19 @@ def test_syntax_error_without_a_place_is_told_as_it_is() -> None:
     assert str(_syntax_error(Path("agent.toml"), "", "odd")) == "agent.toml: not TOML: odd"
 
 
-def test_nesting_without_end_is_refused(tmp_path: Path) -> None:
-    """A file made to exhaust the reader's stack gives a fault."""
-    (fault,) = faults(check_text(tmp_path, "a = " + "[" * 100_000))
+@pytest.mark.parametrize("depth", [40, 5000])
+@pytest.mark.parametrize(
+    ("before", "left", "right"), [("a = ", "[", "]"), ("a = ", "{a = ", "}"), ("", "a.", "a = 1")]
+)
+def test_nesting_without_end_is_refused(
+    tmp_path: Path, before: str, left: str, right: str, depth: int
+) -> None:
+    """A file made to exhaust the stack gives a fault; so does one that is merely too deep."""
+    inside = "1" if left.startswith("{") else ""
+    closing = right if left == "a." else right * depth
+    (fault,) = faults(check_text(tmp_path, f"{before}{left * depth}{inside}{closing}"))
 
-    assert fault.startswith("agent.toml: is nested too deeply") or "not TOML" in fault
+    assert fault == "agent.toml: is nested too deeply: at most 32 levels"
 
 
 def test_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
@@ -320,6 +328,14 @@ def test_further_checks_are_told_with_file_and_line(tmp_path: Path) -> None:
         (
             '[[nic.group]]\nname = "a"\nmatch.name = "x"\nhealth = {}\n',
             '4: [[nic.group]] 1 "a": health has no effect in this version',
+        ),
+        (
+            '[nic]\nenabled = false\n[[nic.group]]\nname = "a"\nmatch.name = "x"\n',
+            "2: [nic] enabled is false, so no group offers anything",
+        ),
+        (
+            'dra.enabled = false\n[[nic.group]]\nname = "a"\nmatch.name = "x"\n',
+            "1: [dra] enabled is false, so no group offers anything",
         ),
     ],
 )

@@ -148,7 +148,8 @@ def test_switches_of_the_table_are_read() -> None:
             'match.name = "a"\nshared.slots = 4',
             (
                 'shared is given with mode "exclusive": '
-                'it says how a parent of mode "shared" is divided; write mode = "shared", or drop it'
+                'it says how a parent of mode "shared" is divided; '
+                'write mode = "shared", or drop it'
             ),
         ),
         (

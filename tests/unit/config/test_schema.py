@@ -77,6 +77,20 @@ def test_value_is_refused(text: str, words: str) -> None:
     assert [words] == read_table(Config, text)[1]
 
 
+def test_own_attribute_in_the_driver_s_domain_is_refused() -> None:
+    """It is the bare name, which may be berth's own; another domain is free."""
+    group = '[[nic.group]]\nname = "a"\nmatch.name = "x"\n'
+    text = f'{group}attributes = {{ "lab.example/mtu" = 1, "nic.example/mtu" = 1 }}\n'
+
+    assert read_table(Config, f'dra.driver = "nic.example"\n{text}')[1] == [
+        (
+            '[[nic.group]] 1 "a": attributes.nic.example/mtu lies in nic.example, '
+            "the driver's own domain; write mtu"
+        )
+    ]
+    assert len(read_table(Config, f'dra.driver = "bad"\n{text}')[1]) == 1
+
+
 SERVER_RULE = 'it must be an address such as "https://10.0.0.1:6443", or ""'
 
 

@@ -7,7 +7,7 @@ import pytest
 from berth.config.finding import Cursor
 from berth.config.secrets import looks_secret, without_secrets
 
-TOKEN = "eyJhbGciOiJSUzI1NiIs.eyJpc3MiOiJrdWJlcm5ldGVz.c2lnbmF0dXJl"
+LOGIN = "eyJhbGciOiJSUzI1NiIs.eyJpc3MiOiJrdWJlcm5ldGVz.c2lnbmF0dXJl"
 
 
 @pytest.mark.parametrize(
@@ -21,9 +21,9 @@ TOKEN = "eyJhbGciOiJSUzI1NiIs.eyJpc3MiOiJrdWJlcm5ldGVz.c2lnbmF0dXJl"
         ("clientSecret", "x"),
         ("private_key", ["x"]),
         ("server", "https://user:pass@host"),
-        ("kubeconfig", TOKEN),
+        ("kubeconfig", LOGIN),
         ("name", "-----BEGIN EC PRIVATE KEY-----\nabc"),
-        ("aliases", ["ok", TOKEN]),
+        ("aliases", ["ok", LOGIN]),
         ("header", "Bearer abc"),
     ],
 )
