@@ -181,7 +181,7 @@ class EventSocket:
 
     def close(self) -> None:
         """Close the socket; a task that waits in `receive` gets trio's ClosedResourceError."""
-        if self._sock.fileno() >= 0:
+        if self._sock.fileno() >= 0 and trio.lowlevel.in_trio_run():
             trio.lowlevel.notify_closing(self._sock)
         self._sock.close()
 

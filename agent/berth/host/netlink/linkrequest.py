@@ -193,7 +193,7 @@ def add_altnames(index: int, names: Iterable[str]) -> Request:
 
 
 def delete_altnames(index: int, names: Iterable[str]) -> Request:
-    """Take names from a link; EINVAL when one of them is not its altname."""
+    """Take names from a link; ENOENT when nobody has one of them, EINVAL when another has."""
     return _altnames(RTM_DELLINKPROP, 0, index, names)
 
 
