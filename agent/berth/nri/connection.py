@@ -70,6 +70,10 @@ class _Work:
     def name(self) -> str:
         return self.item.kind.method if isinstance(self.item, Told) else "Synchronize"
 
+    @property
+    def pod(self) -> str:
+        return str(self.item.sandbox) if isinstance(self.item, Told) else "all"
+
 
 class Connection:
     """One connection to the runtime, from registration to its end.
@@ -190,7 +194,7 @@ class Connection:
         except BerthError as fault:
             await self._refuse(work, Code.FAILED_PRECONDITION, fault)
         except Exception as error:  # noqa: BLE001 - whatever a hook raises must become an answer
-            _log.exception("NRI hook failed", event=work.name)
+            _log.exception("NRI hook failed", event=work.name, pod=work.pod)
             internal = HostError(f"berth {work.name}", f"internal fault: {error!r}")
             await self._refuse(work, Code.INTERNAL, internal)
 
@@ -238,7 +242,7 @@ class Connection:
     async def _refuse(self, work: _Work, code: Code, fault: BerthError) -> None:
         if not self._session.refuse(work.item.call, code, str(fault)):
             return
-        _log.warning("NRI event refused", event=work.name, reason=fault)
+        _log.warning("NRI event refused", event=work.name, pod=work.pod, reason=fault)
         await self._flush()
         if isinstance(work.item, Synchronize):
             self._fail(fault)

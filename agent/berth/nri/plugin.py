@@ -87,6 +87,7 @@ class Plugin:
         self._state: PluginState | None = None
         self._failures = 0
         self._old_events_only = False
+        self._missed = False
         self._synchronized_at: float | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -107,7 +108,7 @@ class Plugin:
             try:
                 return await connect_unix(self._socket)
             except HostError as error:
-                self._lose(f"{error}; the runtime is down, or has NRI switched off")
+                self._miss(f"{error}; the runtime is down, or has NRI switched off")
             await trio.sleep(TRY_EVERY_S)
 
     async def _run_session(self, stream: trio.abc.Stream, nursery: trio.Nursery) -> None:
@@ -130,6 +131,7 @@ class Plugin:
 
     def _synchronized(self, runtime: Runtime) -> None:
         self._synchronized_at = trio.current_time()
+        _log.info("NRI synchronized", runtime=runtime)
         self._set_state(PluginState(synchronized=True, runtime=runtime))
 
     def _ended(self, reached: Stage, reason: str) -> None:
@@ -138,7 +140,15 @@ class Plugin:
         self._failures = 1 if steady else self._failures + 1
         # A runtime that knows fewer events than it says closes right behind Configure.
         self._old_events_only ^= reached is Stage.CONFIGURED
+        self._missed = True
+        _log.warning("NRI connection ended, connecting again", reason=reason, while_=reached.value)
         self._lose(f"{reason} while {reached.value}")
+
+    def _miss(self, reason: str) -> None:
+        if not self._missed:
+            self._missed = True
+            _log.warning("NRI has no runtime yet, trying again", every_s=TRY_EVERY_S, reason=reason)
+        self._lose(reason)
 
     def _lose(self, reason: str) -> None:
         runtime = None if self._state is None else self._state.runtime
@@ -148,8 +158,4 @@ class Plugin:
         if state == self._state:
             return
         self._state = state
-        if state.synchronized:
-            _log.info("NRI synchronized", runtime=state.runtime)
-        else:
-            _log.warning("NRI not in place, trying again", reason=state.reason)
         self._tell(state)

@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 import trio
+import trio.testing
 
 from berth.errors import ClaimError
 from berth.model.pod import Sandbox
@@ -111,3 +112,18 @@ async def test_plugin_is_back_soon_after_a_restart(bench: Bench) -> None:
     # 50 ms between two looks; the rest is for a busy machine.
     assert trio.current_time() - began < 1
     assert bench.hooks.told[1] == ("synchronize", (), (CONTAINER,))
+
+
+async def test_reset_is_the_end_of_a_connection(bench: Bench) -> None:
+    """A runtime that dies with our bytes unread gives a reset instead of an end."""
+    listener = await bench.listen()
+    await bench.start_plugin()
+    stream = await listener.accept()
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    await stream.aclose()
+    state = await bench.state.wait_value(
+        lambda state: state is not None and "closed" in state.reason
+    )
+
+    assert state is not None
+    assert state.reason == "the runtime closed the connection while waiting for Configure"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import attrs
 import trio
@@ -11,11 +11,12 @@ from trio.testing import memory_stream_pair
 from berth.errors import BerthError
 from berth.model.pod import Adjustment, Container, Sandbox
 from berth.nri.connection import Connection
+from berth.nri.events import Event
 from berth.nri.handlers import Turn
 from berth.nri.messages import Registration
 from berth.nri.runtime_peer import RuntimePeer
 from berth.nri.runtime_role import NRI_0_12, Manner, RuntimeRole
-from berth.nri.session import Session
+from berth.nri.session import WANTED_EVENTS, Session
 from berth.nri.versions import Runtime
 
 RUNTIME = Runtime(name="containerd", version="2.4.2+unknown", nri_version="v0.12.3")
@@ -120,6 +121,7 @@ def link(
     runtime: Runtime = RUNTIME,
     timeout_s: float = 1.5,
     name: str = "nic-agent",
+    wanted: Iterable[Event] = WANTED_EVENTS,
 ) -> Link:
     """Connects a plugin with a runtime; both run in ``nursery`` from now on."""
     ours, theirs = memory_stream_pair()
@@ -128,7 +130,7 @@ def link(
     made = Link(peer)
     connection = Connection(
         ours,
-        session=Session(Registration(name=name, index="10")),
+        session=Session(Registration(name=name, index="10"), wanted=wanted),
         hooks=hooks,
         timeout_s=timeout_s,
         nursery=nursery,

@@ -106,6 +106,19 @@ async def test_container_event_reaches_its_hook(
     assert hooks.told[1:] == [(name, SANDBOX, CONTAINER)]
 
 
+@pytest.mark.parametrize("kind", [Event.POST_UPDATE_POD_SANDBOX, Event.POST_START_CONTAINER])
+async def test_event_without_a_hook_is_agreed_to(
+    nursery: trio.Nursery, hooks: ScriptedHooks, kind: Event, autojump_clock: MockClock
+) -> None:
+    """Whoever asks for more events than there are hooks gets no error from it."""
+    made = link(nursery, hooks, wanted=[Event.RUN_POD_SANDBOX, kind])
+    await made.peer.admit()
+    container = CONTAINER if kind.is_container_event else None
+
+    assert await made.peer.relay(kind, SANDBOX, container) == OK
+    assert [told[0] for told in hooks.told] == ["synchronize"]
+
+
 async def test_adjustment_reaches_the_runtime(
     linked: Link, hooks: ScriptedHooks, autojump_clock: MockClock
 ) -> None:
@@ -271,6 +284,25 @@ async def test_late_thread_learns_that_it_must_undo(
 
     assert (bool(late.error), next_one) == (True, OK)
     assert claims == [False]
+
+
+async def test_error_of_a_late_hook_is_no_second_answer(
+    linked: Link, hooks: ScriptedHooks, autojump_clock: MockClock
+) -> None:
+    """What it says after "too late" is for its own log."""
+
+    async def fail_late(_: Turn | None) -> None:
+        with trio.move_on_after(1.7, shield=True):
+            await trio.sleep_forever()
+        raise ClaimError("claim ns/a", "undone")
+
+    hooks.act = fail_late
+    outcome = await linked.peer.relay(Event.RUN_POD_SANDBOX, SANDBOX)
+    hooks.act = None
+    await trio.sleep(1)
+
+    assert "not done within" in outcome.error
+    assert await linked.peer.relay(Event.STOP_POD_SANDBOX, SANDBOX) == OK
 
 
 async def test_lost_connection_makes_running_hooks_late(
