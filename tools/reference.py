@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from berth.config.decode import Key, Table, Tables, keys_of
+from berth.config.document import parse
 from berth.config.finding import Cursor, toml_text
-from berth.config.load import parse
 from berth.config.schema import Config
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "configuration.md"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import os
-import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -18,16 +17,12 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from berth.config.decode import Table
+from berth.config.document import decoded, parsed
 from berth.config.finding import Cursor, Finding, Spot, Steps, tell
-from berth.config.locate import DEPTH_LIMIT, line_of, scan
+from berth.config.locate import line_of, scan
 from berth.config.schema import Config
-from berth.config.secrets import looks_secret, without_secrets
+from berth.config.secrets import without_secrets
 from berth.errors import ConfigError, Faults
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 SIZE_LIMIT: Final = 1024 * 1024
 """Largest configuration file, in bytes."""
@@ -105,12 +100,12 @@ def _open_at_once(path: str, flags: int) -> int:
 
 def _check_text(path: Path, data: bytes, also: Iterable[FurtherCheck]) -> Report:
     faults: list[ConfigError] = []
+    if data.startswith(codecs.BOM_UTF8):
+        faults.append(_byte_order_mark(path))
+        data = data.removeprefix(codecs.BOM_UTF8)
     try:
-        text = _decoded(path, data)
-        if text.startswith("\ufeff"):
-            text = text[1:]
-            faults.append(_byte_order_mark(path))
-        document = _parsed(path, text)
+        text = decoded(str(path), data)
+        document = parsed(str(path), text)
     except ConfigError as fault:
         return Report(path=path, config=None, faults=(*faults, fault))
     spots = scan(text, document)
@@ -151,87 +146,3 @@ def _byte_order_mark(path: Path) -> ConfigError:
         rule="it must be plain UTF-8",
         mend="save it without the mark",
     )
-
-
-def _decoded(path: Path, data: bytes) -> str:
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise ConfigError(f"{path}:1:1", "the file is UTF-16", rule="it must be plain UTF-8")
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        before = data[: error.start].decode()
-        found = f"byte 0x{data[error.start]:02x} is not UTF-8"
-        rule = "the file must be plain UTF-8"
-        raise ConfigError(_position(path, before), found, rule=rule) from error
-
-
-def parse(text: str) -> dict[str, Any]:
-    """Read TOML, with the library that this Python has for it.
-
-    Raises:
-        tomllib.TOMLDecodeError: The text is not TOML.
-    """
-    return tomllib.loads(text)
-
-
-def _parsed(path: Path, text: str) -> dict[str, Any]:
-    deep = ConfigError(str(path), "is nested too deeply", rule=f"at most {DEPTH_LIMIT} levels")
-    try:
-        document = parse(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _syntax_error(path, text, str(error)) from error
-    except RecursionError as error:
-        raise deep from error
-    if _depth(document) > DEPTH_LIMIT:
-        raise deep
-    return document
-
-
-def _depth(document: Mapping[str, Any]) -> int:
-    """How deeply tables and lists are nested; counted level by level, as deep as may be."""
-    depth = 0
-    level: list[Any] = [document]
-    while level:
-        depth += 1
-        inside = [each.values() if isinstance(each, Mapping) else each for each in level]
-        level = [item for items in inside for item in items if isinstance(item, Mapping | list)]
-    return depth
-
-
-def _syntax_error(path: Path, text: str, message: str) -> ConfigError:
-    """The reader's message with its place taken out and put in front."""
-    found = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", message)
-    reason = message[: found.start()] if found else message
-    where, mend = str(path), ""
-    if found and found[1]:
-        line, column = int(found[1]), int(found[2])
-        where = f"{path}:{line}:{column}"
-        mend = _quoting_hint(text.splitlines()[line - 1 : line], column)
-    elif found:
-        where = _position(path, text)
-    return ConfigError(where, f"not TOML: {reason}", mend=mend)
-
-
-def _quoting_hint(lines: list[str], column: int) -> str:
-    """What to write when the fault is a bare word where a value should stand."""
-    for line in lines:
-        for word in re.finditer(r"(?<=[=,\[\s])[\w.:/*-]+", line):
-            key, equals, between = line[: word.start()].partition("=")
-            bare = equals and not any(between.count(quote) % 2 for quote in "\"'")
-            letters = re.search(r"[A-Za-z]|^0\d", word[0])
-            here = word.start() < column <= word.end() + 1
-            if here and bare and letters and not looks_secret(key.strip(), word[0]):
-                return _as_written(word[0])
-    return ""
-
-
-def _as_written(word: str) -> str:
-    if word.lower() in {"true", "false"}:
-        return f"write {word.lower()}"
-    return f'text stands in quotes: write "{word}"'
-
-
-def _position(path: Path, before: str) -> str:
-    """The place just after a text: file, line and column."""
-    line = before.count("\n") + 1
-    return f"{path}:{line}:{len(before) - before.rfind(chr(10))}"

@@ -11,12 +11,10 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
+from berth.config.document import DEPTH_LIMIT
 from berth.config.finding import Spot, Steps, lookup
-
-DEPTH_LIMIT: Final = 32
-"""Deepest nesting that is followed; what lies deeper has no line."""
 
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)+")
 _SPACE = re.compile(r"[ \t]+")

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from berth.config.decode import Table
+from berth.config.document import parse
 from berth.config.finding import Cursor, tell
 from berth.config.forms import Form
-from berth.config.load import Report, check, parse
+from berth.config.load import Report, check
 from berth.config.locate import scan
 
 T = TypeVar("T")

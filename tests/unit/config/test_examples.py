@@ -11,7 +11,8 @@ import attrs
 import pytest
 
 from berth.config.decode import Table, Tables, keys_of
-from berth.config.load import check, parse
+from berth.config.document import parse
+from berth.config.load import check
 from berth.config.match import NicMatch
 from berth.config.nic import NicGroup
 from berth.config.schema import Config

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from berth.config.finding import Finding
-from berth.config.load import SIZE_LIMIT, _syntax_error, check, load
+from berth.config.load import SIZE_LIMIT, check, load
 from berth.config.schema import Config
 from berth.errors import ConfigError, Faults
 from tests.unit.config.reading import check_text, faults
@@ -150,78 +149,6 @@ def test_byte_order_mark_is_refused_and_the_rest_is_checked(tmp_path: Path) -> N
             "drop the line for the default"
         ),
     ]
-
-
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        ("[nri]".encode("utf-16"), "agent.toml:1:1: the file is UTF-16: it must be plain UTF-8"),
-        (
-            "a = 1\nä = 'ü\xff'".encode("latin-1"),
-            "agent.toml:2:1: byte 0xe4 is not UTF-8: the file must be plain UTF-8",
-        ),
-        (
-            'name = "é'.encode() + b"\xff",
-            "agent.toml:1:10: byte 0xff is not UTF-8: the file must be plain UTF-8",
-        ),
-    ],
-)
-def test_other_encodings_are_refused_with_the_place(
-    tmp_path: Path, data: bytes, words: str
-) -> None:
-    """The first byte that does not fit is named with line and column."""
-
-    assert [words] == faults(check_text(tmp_path, data))
-
-
-@pytest.mark.parametrize(
-    ("text", "place", "mend"),
-    [
-        ("[nri\n", "1:5", ""),
-        ("a = 1\n[nri]\nsocket 3\n", "3:8", ""),
-        ('a = "x\n', "1:7", ""),
-        ("vendor = 15b3\n", "1:12", '; text stands in quotes: write "15b3"'),
-        ('vendor = ["8086", 15b3]\n', "1:21", '; text stands in quotes: write "15b3"'),
-        ("vendor = 0403", "1:11", '; text stands in quotes: write "0403"'),
-        ("door = dra", "1:8", '; text stands in quotes: write "dra"'),
-        ("m = { pci = 0000:41:00.0 }", "1:14", '; text stands in quotes: write "0000:41:00.0"'),
-        ("enabled = True", "1:11", "; write true"),
-        ("a = 3 4", "1:7", ""),
-        ("token = abc", "1:9", ""),
-        ("[nri]\n[nri]\n", "2:5", ""),
-        ("a = 1\na = 2\n", "2:6", ""),
-        ("a = [1,", "1:8", ""),
-        ("a =", "1:4", ""),
-    ],
-)
-def test_syntax_error_has_line_and_column(tmp_path: Path, text: str, place: str, mend: str) -> None:
-    """The reader's own words, and the quotes where they are what is missing."""
-    (fault,) = faults(check_text(tmp_path, text))
-
-    assert fault.startswith(f"agent.toml:{place}: not TOML: ")
-    assert "(at " not in fault
-    assert mend == "".join(re.findall(r"; (?:text stands|write).*", fault))
-
-
-def test_syntax_error_without_a_place_is_told_as_it_is() -> None:
-    """Other versions of the reader may say it in another way."""
-
-    assert str(_syntax_error(Path("agent.toml"), "", "odd")) == "agent.toml: not TOML: odd"
-
-
-@pytest.mark.parametrize("depth", [40, 5000])
-@pytest.mark.parametrize(
-    ("before", "left", "right"), [("a = ", "[", "]"), ("a = ", "{a = ", "}"), ("", "a.", "a = 1")]
-)
-def test_nesting_without_end_is_refused(
-    tmp_path: Path, before: str, left: str, right: str, depth: int
-) -> None:
-    """A file made to exhaust the stack gives a fault; so does one that is merely too deep."""
-    inside = "1" if left.startswith("{") else ""
-    closing = right if left == "a." else right * depth
-    (fault,) = faults(check_text(tmp_path, f"{before}{left * depth}{inside}{closing}"))
-
-    assert fault == "agent.toml: is nested too deeply: at most 32 levels"
 
 
 def test_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:

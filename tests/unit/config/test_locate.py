@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from berth.config.document import DEPTH_LIMIT, parse
 from berth.config.finding import Spot, Steps, lookup
-from berth.config.load import parse
-from berth.config.locate import DEPTH_LIMIT, line_of, scan
+from berth.config.locate import line_of, scan
 
 TEXT = """\
 # comment = "no"
