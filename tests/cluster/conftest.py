@@ -97,7 +97,8 @@ def _clean_node(cluster: Cluster, kind: str) -> Iterator[Node]:
     if node.name not in cluster.nodes:
         return
     try:
-        cluster.drain(node)
+        node.revive()
+        cluster.drain(node, limit_s=60)
         node.tidy()
     except BaseException:
         cluster.discard(node)

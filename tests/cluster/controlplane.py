@@ -36,7 +36,8 @@ class ControlPlane:
 
     Args:
         folder: Where certificates, data and logs are put.
-        gates: Feature gates that differ from their defaults, for every component and kubelet.
+        gates: Feature gates that differ from their defaults, for every component and every
+            kubelet of the same version.
     """
 
     def __init__(self, folder: Path, gates: Mapping[str, bool]) -> None:

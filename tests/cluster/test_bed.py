@@ -31,6 +31,7 @@ while True:
 
 def test_control_plane_serves_resource_v1_with_default_gates(cluster: Cluster) -> None:
     """The API server is 1.37 and serves the API that our slices and claims belong to."""
+
     version = cluster.api.get("/version")
     served = cluster.api.get("/apis/resource.k8s.io")
 
@@ -42,6 +43,7 @@ def test_pod_without_devices_runs_on_each_kind_of_node(
     cluster: Cluster, node: Node, namespace: str
 ) -> None:
     """Each pair of kubelet and containerd becomes a Ready node that runs a pod and runs in it."""
+
     cluster.run_pod(pod(namespace, "plain", node=node.name))
 
     assert condition(cluster.api.get(node.object_path), "Ready") == "True"
@@ -51,6 +53,7 @@ def test_pod_without_devices_runs_on_each_kind_of_node(
 
 def test_node_reports_the_versions_of_its_kind(cluster: Cluster, node: Node) -> None:
     """A kind's name tells the kubelet and the containerd that the node really runs."""
+
     info = cluster.api.get(node.object_path)["status"]["nodeInfo"]
     kubelet, containerd = node.kind.name.split("+")
 
@@ -60,6 +63,7 @@ def test_node_reports_the_versions_of_its_kind(cluster: Cluster, node: Node) -> 
 
 def test_kubelet_and_runtime_offer_what_our_daemon_talks_to(node: Node) -> None:
     """The plugin registry, the DRA manager's state, PodResources and the NRI socket are there."""
+
     assert node.path("/var/lib/kubelet/plugins_registry").is_dir()
     assert node.path("/var/lib/kubelet/dra_manager_state").is_file()
     assert node.path("/var/lib/kubelet/device-plugins/kubelet.sock").is_socket()
@@ -69,6 +73,7 @@ def test_kubelet_and_runtime_offer_what_our_daemon_talks_to(node: Node) -> None:
 
 def test_rebooted_node_runs_its_pod_again(cluster: Cluster, node: Node, namespace: str) -> None:
     """After a power cut the node has a new boot id and an empty `/run`, and its pod comes back."""
+
     plain = pod(namespace, "plain", node=node.name, restartPolicy="Always")
     before = cluster.run_pod(plain)
     old_boot = cluster.api.get(node.object_path)["status"]["nodeInfo"]["bootID"]
@@ -93,6 +98,7 @@ def test_plugged_nic_is_a_link_of_the_node_and_survives_a_reboot(
     cluster: Cluster, node137: Node
 ) -> None:
     """A NIC shows up under its name and MAC, reaches its other end, and is there after a reboot."""
+
     peer = node137.add_nic("nic0", mac="02:be:00:00:99:01")
     node137.ip("address", "add", "192.0.2.1/24", "dev", "nic0")
     cluster.control.box.run("ip", "address", "add", "192.0.2.2/24", "dev", peer)
@@ -108,6 +114,7 @@ def test_daemon_on_a_node_tells_that_it_is_ready_and_can_be_ended_both_ways(
     node137: Node, activated: bool
 ) -> None:
     """READY=1 arrives; TERM gives its exit code, a kill the signal; a restart is ready again."""
+
     command = [sys.executable, "-c", textwrap.dedent(STAND_IN)]
     berthd = node137.start_berthd("[node]\n", command=command, activated=activated)
 
@@ -119,8 +126,94 @@ def test_daemon_on_a_node_tells_that_it_is_ready_and_can_be_ended_both_ways(
     assert berthd.terminate() == 0
 
 
+def test_what_runs_before_kubelet_at_a_boot_is_there_before_it(node137: Node) -> None:
+    """A daemon can be ready before kubelet's first pod sync, as a unit ordered before it is."""
+
+    command = [sys.executable, "-c", textwrap.dedent(STAND_IN)]
+    kubelet_was_up = []
+
+    def before_kubelet() -> None:
+        node137.start_berthd("", command=command).wait_ready()
+        kubelet_was_up.append(node137.kubelet.alive)
+
+    node137.reboot(before_kubelet=before_kubelet)
+
+    assert kubelet_was_up == [False]
+    assert node137.berthd.alive
+
+
+def test_node_is_put_in_order_after_whatever_a_test_did_to_it(node137: Node) -> None:
+    """Dead kubelet and runtime run again; the daemon, its files and the NICs are gone."""
+
+    node137.start_berthd("[node]\n", command=["sleep", "infinity"], activated=True)
+    node137.add_nic("nic0")
+    node137.kubelet.kill()
+    node137.containerd.kill()
+
+    node137.revive()
+    node137.tidy()
+
+    assert node137.kubelet.alive
+    assert node137.containerd.alive
+    assert "berthd" not in node137.box.daemons
+    assert not node137.path("/etc/berth/agent.toml").exists()
+    assert not node137.path("/var/lib/kubelet/plugins_registry/berth.dev-reg.sock").exists()
+    assert not node137.path("/sys/class/net/nic0").exists()
+
+
+def test_scheduler_gives_a_pod_the_device_that_the_node_itself_published(
+    cluster: Cluster, node: Node, namespace: str
+) -> None:
+    """With the node's certificate alone a slice is published, and a claim is allocated from it."""
+
+    identity = cluster.control.api_as("itself", f"/O=system:nodes/CN=system:node:{node.name}")
+    identity.create(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"generateName": f"{node.name}-"},
+            "spec": {
+                "driver": "bed.berth.dev",
+                "nodeName": node.name,
+                "pool": {"name": node.name, "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": "one"}],
+            },
+        }
+    )
+    cluster.api.apply(
+        f"""
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {{name: bed}}
+spec:
+  selectors:
+  - cel: {{expression: 'device.driver == "bed.berth.dev"'}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {{name: one, namespace: {namespace}}}
+spec:
+  devices:
+    requests:
+    - {{name: any, exactly: {{deviceClassName: bed}}}}
+"""
+    )
+
+    cluster.api.create(
+        pod(namespace, "user", node=node.name, claims={"it": {"resourceClaimName": "one"}})
+    )
+
+    claim = cluster.api.wait(
+        f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/one",
+        lambda now: "allocation" in now.get("status", {}),
+    )
+    (result,) = claim["status"]["allocation"]["devices"]["results"]
+    assert (result["pool"], result["device"]) == (node.name, "one")
+
+
 def test_held_sockets_keep_their_names_and_outlive_the_daemon(node137: Node) -> None:
     """A daemon gets both sockets from fd 3 on, under the node's paths, at its start and restart."""
+
     command = [sys.executable, "-c", textwrap.dedent(STAND_IN)]
     berthd = node137.start_berthd("", command=command, activated=True)
     berthd.wait_ready()
@@ -139,6 +232,7 @@ def test_held_sockets_keep_their_names_and_outlive_the_daemon(node137: Node) -> 
 
 def test_daemon_that_ends_before_it_is_ready_is_reported_with_its_words(node137: Node) -> None:
     """Nobody waits a minute for a daemon that is dead."""
+
     command = ["sh", "-c", "echo my last words; exit 4"]
     berthd = node137.start_berthd("", command=command)
 
@@ -151,6 +245,7 @@ def test_a_second_cluster_with_gates_runs_beside_the_first(
     request: pytest.FixtureRequest, cluster: Cluster
 ) -> None:
     """Gates are set on every component: the node declares what an alpha gate brings."""
+
     bed = request.getfixturevalue("bed")
     with bed.cluster(gates={"DRAOptionalNodeOperations": True}) as gated:
         node = gated.node("1.37+2.4")
