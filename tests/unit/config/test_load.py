@@ -151,6 +151,15 @@ def test_byte_order_mark_is_refused_and_the_rest_is_checked(tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.parametrize("rest", [b"a = [", b"\xff"])
+def test_byte_order_mark_is_told_before_what_ends_the_reading(tmp_path: Path, rest: bytes) -> None:
+    """Even a file that is no TOML, or no text, has both of its faults told."""
+    report = check_text(tmp_path, b"\xef\xbb\xbf" + rest)
+
+    assert ["byte-order" in fault for fault in faults(report)] == [True, False]
+    assert report.config is None
+
+
 def test_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     """A wrong path may lead to anything."""
 
