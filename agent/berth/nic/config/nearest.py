@@ -13,11 +13,14 @@ _CUT: Final = 40
 
 
 def nearest(name: str, path: str) -> str:
-    """A field of the object at ``path``, else the whole path of one elsewhere, else nothing."""
+    """The field that is called so here or, by its whole path, elsewhere; else one alike here."""
     plain = _plain(name[:_CUT])
     spellings = _spellings(path)
+    exact = spellings.get(plain) or _ELSEWHERE.get(plain)
+    if exact:
+        return exact
     close = difflib.get_close_matches(plain, spellings, n=1)
-    return spellings[close[0]] if close else _ELSEWHERE.get(plain, "")
+    return spellings[close[0]] if close else ""
 
 
 def _spellings(path: str) -> Mapping[str, str]:
@@ -34,13 +37,13 @@ def _plain(name: str) -> str:
 
 def _elsewhere() -> Mapping[str, str]:
     spellings: dict[str, str] = {}
-    for field in FIELDS:
-        for name in (field.name, *field.known_as):
-            spellings.setdefault(_plain(name), field.path)
     for path, members in MEMBERS.items():
         for name, member in members.items():
             if member is None:
                 spellings.setdefault(_plain(name), join(path, name))
+    for field in FIELDS:
+        for name in (field.name, *field.known_as):
+            spellings.setdefault(_plain(name), field.path)
     return spellings
 
 

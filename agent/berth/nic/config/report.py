@@ -95,7 +95,8 @@ class Place(Cursor):
 
     def __str__(self) -> str:
         way = dotted(self.steps)
-        return f"{self.root}{self.joint}{way}" if way else self.root
+        bare = not way or (way.startswith("[") and self.joint == ".")
+        return f"{self.root}{way}" if bare else f"{self.root}{self.joint}{way}"
 
     def at(self, *steps: str | int) -> Place:
         """The place of something below this one."""
