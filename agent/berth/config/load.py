@@ -27,8 +27,11 @@ from berth.errors import ConfigError, Faults
 SIZE_LIMIT: Final = 1024 * 1024
 """Largest configuration file, in bytes."""
 
-FurtherCheck: TypeAlias = Callable[[Config], Iterable[Finding]]
-"""Looks at a configuration whose keys at fault hold their defaults."""
+FurtherCheck: TypeAlias = Callable[[Config], Iterable["Finding | ConfigError"]]
+"""Looks at a configuration whose keys at fault hold their defaults.
+
+A finding gets its line and its place in the order of the file; an error is told as it is, last.
+"""
 
 
 @attrs.frozen(kw_only=True)
@@ -111,10 +114,11 @@ def _check_text(path: Path, data: bytes, also: Iterable[FurtherCheck]) -> Report
     spots = scan(text, document)
     cursor = Cursor(spots=spots)
     config = Table(Config).read(without_secrets(document, cursor), cursor) or Config()
-    for further in also:
-        cursor.findings.extend(further(config))
+    further = [found for look in also for found in look(config)]
+    cursor.findings.extend(found for found in further if isinstance(found, Finding))
     told = _Teller(path=path, document=document, spots=spots)
     faults.extend(told.error(finding) for finding in told.in_order(cursor.findings))
+    faults.extend(found for found in further if isinstance(found, ConfigError))
     warnings = tuple(str(told.error(finding)) for finding in told.in_order(cursor.warnings))
     usable = None if faults else config
     return Report(path=path, config=usable, faults=tuple(faults), warnings=warnings)

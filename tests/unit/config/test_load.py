@@ -230,7 +230,8 @@ def test_further_checks_are_told_with_file_and_line(tmp_path: Path) -> None:
         'defaults = { interface = { mtu = 3 } }\norder = "x"\n'
     )
 
-    def further(config: Config) -> Iterator[Finding]:
+    def further(config: Config) -> Iterator[Finding | ConfigError]:
+        yield ConfigError("elsewhere", "is odd")
         for number, group in enumerate(config.nic.groups):
             mtu = group.defaults["interface"]["mtu"]
             steps = ("nic", "group", number, "defaults", "interface", "mtu")
@@ -242,6 +243,7 @@ def test_further_checks_are_told_with_file_and_line(tmp_path: Path) -> None:
             'agent.toml:5: [[nic.group]] 1 "a": order is "x": '
             "it must be a whole number from -1000 to 1000"
         ),
+        "elsewhere: is odd",
     ]
     with pytest.raises(Faults, match="at least 68"):
         load(path, also=[further])
