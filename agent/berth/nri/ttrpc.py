@@ -215,7 +215,7 @@ class Server(_Half):
         return self._open_call(frame.stream, frame.data)
 
     def _fault(self, frame: _Frame) -> tuple[Code, str]:
-        """What Go's server says to such a frame (services and texts as in its server.go)."""
+        """What Go's server objects to in such a frame (codes and order as in its server.go)."""
         if frame.data is None:
             return Code.RESOURCE_EXHAUSTED, (
                 f"message length {frame.length} exceed maximum message size of {self._max_in}"
@@ -225,7 +225,7 @@ class Server(_Half):
         if frame.kind == _DATA:
             return Code.INVALID_ARGUMENT, "StreamID is no longer active"
         if frame.kind == _REQUEST and frame.stream <= self._last:
-            return Code.INVALID_ARGUMENT, "StreamID cannot be re-used and must increment"
+            return Code.INVALID_ARGUMENT, "StreamID was used before and must increment"
         return Code.OK, ""
 
     def _open_call(self, stream: int, data: bytes) -> Call | None:
