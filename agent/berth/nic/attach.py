@@ -220,6 +220,7 @@ def _read_back(spaces: Namespaces, record: NicRecord, index: int) -> NicRecord:
         stage=Stage.ATTACHED,
         pod_index=index,
         network=plan.network_data(config, view),
+        carrier=link.carrier,
         fault="",
     )
 

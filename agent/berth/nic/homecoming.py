@@ -178,6 +178,7 @@ def _at_home(record: NicRecord, *, home_name: str = "") -> NicRecord:
         sandbox=None,
         pod_index=0,
         network=None,
+        carrier=False,
         fault="",
         home_name=home_name,
     )

@@ -106,7 +106,8 @@ class NicRecord:
         stage: See the module's text.
         sandbox: Where it is or was meant to go last.
         pod_index: Interface index in the sandbox, once known.
-        network: What containers are told; ``None`` while it is not attached.
+        network: How it looks in the pod; ``None`` while it is not attached.
+        carrier: Whether it had carrier when it was attached.
         fault: Why the last step failed, for people; empty when it did not.
         home_name: Name at home now where the original one was taken; empty when it has its own.
     """
@@ -123,6 +124,7 @@ class NicRecord:
     sandbox: SandboxRef | None = None
     pod_index: int = 0
     network: NetworkData | None = None
+    carrier: bool = False
     fault: str = ""
     home_name: str = ""
 
@@ -138,5 +140,6 @@ class NicRecord:
 
     @property
     def is_touched(self) -> bool:
-        """Something was done to it that is not undone yet."""
-        return self.is_away or self.stage is Stage.STAGED
+        """Something was done to it, or may have been, that is not known to be undone."""
+        begun = self.stage is Stage.RESERVED and self.originals is not None
+        return self.is_away or begun or self.stage is Stage.STAGED

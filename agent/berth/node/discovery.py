@@ -189,8 +189,7 @@ class Discovery:
             await trio.sleep_forever()
 
     async def _follow_records(self) -> None:
-        while True:
-            await self._records.wait_change()
+        async for _ in self._records.changes.changes():
             self._due.set()
 
     def _tell(self, inventory: Inventory) -> None:
@@ -212,7 +211,7 @@ class Discovery:
 
 
 def _may_bring_home(event: Event) -> bool:
-    """Whether a NIC may have come home: a namespace ended, a device's link is seen, or who knows."""
+    """Whether a NIC may have come home: a namespace ended, or a device's link is seen."""
     if isinstance(event, Overflow):
         return True
     if isinstance(event, Removed):

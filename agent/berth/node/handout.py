@@ -133,7 +133,7 @@ def _entry(device: HeldDevice) -> DeviceEntry:
         pool=device.result.pool,
         device=device.result.device,
         attributes=device.attributes,
-        network=device.network,
+        network=device.told,
     )
 
 

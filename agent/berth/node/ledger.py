@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import attrs
-import trio
 
 from berth.model.claim import ClaimRef
+from berth.runtime.latest import Latest
 
 
 @attrs.frozen(kw_only=True)
@@ -47,11 +47,15 @@ class Conflict:
 
 
 class Ledger:
-    """Every hold of the node; changed on the trio thread alone, never across an ``await``."""
+    """Every hold of the node; changed on the trio thread alone, never across an ``await``.
+
+    Attributes:
+        releases: Counts the releases, for those who wait for one.
+    """
 
     def __init__(self) -> None:
         self._holds: dict[str, list[Hold]] = {}
-        self._released = trio.Event()
+        self.releases: Latest[int] = Latest(0)
 
     def take(self, holds: Sequence[Hold]) -> Conflict | None:
         """Take all of ``holds``, or none.
@@ -61,14 +65,26 @@ class Ledger:
         Returns:
             The first conflict, or ``None`` when all are taken now.
         """
-        missing = [hold for hold in holds if hold not in self._holds.get(hold.key, ())]
+        conflict = self.conflict(holds)
+        if conflict is None:
+            for hold in self._missing(holds):
+                self._holds.setdefault(hold.key, []).append(hold)
+        return conflict
+
+    def conflict(self, holds: Sequence[Hold]) -> Conflict | None:
+        """What `take` would meet now; nothing is taken."""
+        missing = self._missing(holds)
         for index, hold in enumerate(missing):
             against = self._against(hold, missing[:index])
             if against:
                 return Conflict(wanted=hold, holders=against)
-        for hold in missing:
-            self._holds.setdefault(hold.key, []).append(hold)
         return None
+
+    def rekey(self, claim_uid: str, old: str, new: str) -> None:
+        """A virtual link that the claim holds is known by another key now."""
+        for hold in [h for h in self._holds.get(old, ()) if h.claim.uid == claim_uid]:
+            self._holds[old].remove(hold)
+            self._holds.setdefault(new, []).append(attrs.evolve(hold, key=new))
 
     def restore(self, holds: Iterable[Hold]) -> None:
         """Enter holds found on disk as they are: what stood before is not judged anew."""
@@ -85,8 +101,7 @@ class Ledger:
                 self._holds[held_key] = kept
             else:
                 self._holds.pop(held_key, None)
-        self._released.set()
-        self._released = trio.Event()
+        self.releases.set(self.releases.get() + 1)
 
     def holders(self, key: str) -> tuple[Hold, ...]:
         """Who holds ``key`` now."""
@@ -96,9 +111,8 @@ class Ledger:
         """Every hold, by key."""
         return tuple(hold for key in sorted(self._holds) for hold in self._holds[key])
 
-    async def wait_release(self) -> None:
-        """Wait for the next release, of whatever hold; the caller looks again."""
-        await self._released.wait()
+    def _missing(self, holds: Sequence[Hold]) -> list[Hold]:
+        return [hold for hold in holds if hold not in self._holds.get(hold.key, ())]
 
     def _against(self, wanted: Hold, also: Sequence[Hold]) -> tuple[Hold, ...]:
         others = [

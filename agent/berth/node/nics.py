@@ -78,7 +78,8 @@ class Nics:
             homes: For each device its link's index at home; 0 for one that has no NIC to stage.
 
         Returns:
-            The record, staged and on disk.
+            The staged record; on disk it is still reserved, with the originals, and it is the
+            caller who writes it down together with what else makes the claim prepared.
 
         Raises:
             HostError: A link or its driver refused; what was staged before it is restored.
@@ -105,7 +106,6 @@ class Nics:
                 if not await self._bring_all_home(record):
                     self.look_again()
             raise
-        await self._records.put(record)
         return record
 
     async def attach(
@@ -279,10 +279,10 @@ class Nics:
             announced = attrs.evolve(nic, stage=Stage.RETURNING)
             if announced != nic:
                 record = record.with_nic(index, announced)
-                await self._records.put(record)
+                await self._records.put_or_note(record)
             back = await self._bring_home(record, announced)
             record = record.with_nic(index, back)
-            await self._records.put(record)
+            await self._records.put_or_note(record)
             home &= not back.is_touched
         return home
 

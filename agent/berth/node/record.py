@@ -29,6 +29,7 @@ class HeldDevice:
         attributes: As published when the claim was prepared, for its metadata.
         slots: How many slots of a shared device it takes, of ``slot_limit``.
         nic: What is done to the NIC; ``None`` for admin access, which touches nothing.
+        told: How the metadata says that the NIC looks in its pod; ``None`` before it was there.
     """
 
     result: DeviceResult
@@ -38,11 +39,7 @@ class HeldDevice:
     slots: int = 1
     slot_limit: int = 1
     nic: NicRecord | None = None
-
-    @property
-    def network(self) -> NetworkData | None:
-        """How the NIC looks in its pod; ``None`` while it is not there."""
-        return self.nic.network if self.nic is not None else None
+    told: NetworkData | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -73,6 +70,11 @@ class ClaimRecord:
         devices = list(self.devices)
         devices[index] = attrs.evolve(devices[index], nic=nic)
         return attrs.evolve(self, devices=tuple(devices))
+
+    @property
+    def is_home(self) -> bool:
+        """Nothing that was done to any of its NICs is left to be undone."""
+        return not any(d.nic is not None and d.nic.is_touched for d in self.devices)
 
     def serves_pod(self, pod_uid: str) -> bool:
         """Whether the pod is one of the claim's consumers."""

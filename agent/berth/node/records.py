@@ -19,8 +19,11 @@ from berth.errors import HostError, StateError
 from berth.model.device import Version
 from berth.node.record import SCHEMA, ClaimRecord
 from berth.runtime.files import Folder
+from berth.runtime.latest import Latest
+from berth.runtime.logs import get_log
 
 _SUFFIX: Final = ".json"
+_log = get_log(__name__)
 
 
 class DamagedRecord(StateError):
@@ -63,13 +66,16 @@ class Records:
     """Every record of the node.
 
     Each claim has a lock; whoever changes a record holds its claim's lock over the whole change.
+
+    Attributes:
+        changes: Counts the changes, for those who wait for one.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = Folder(folder)
         self._records: dict[str, ClaimRecord] = {}
         self._locks: dict[str, trio.Lock] = {}
-        self._changed = trio.Event()
+        self.changes: Latest[int] = Latest(0)
 
     async def load(self) -> tuple[str, ...]:
         """Read every file of the folder, setting unreadable ones aside.
@@ -138,6 +144,19 @@ class Records:
         self._records[record.claim.uid] = record
         self._notify()
 
+    async def put_or_note(self, record: ClaimRecord) -> None:
+        """Write the record if the disk takes it, and hold it as the truth in either case.
+
+        For steps homewards only: hardware is freed on a full disk too, and the older record on
+        disk leads the next start to the same steps again.
+        """
+        try:
+            await self.put(record)
+        except HostError as error:
+            _log.warning("record not written, going on homewards", reason=error)
+            self._records[record.claim.uid] = record
+            self._notify()
+
     async def delete(self, uid: str) -> None:
         """Forget the claim; an unknown one is no fault.
 
@@ -152,13 +171,8 @@ class Records:
             self._locks.pop(uid)
         self._notify()
 
-    async def wait_change(self) -> None:
-        """Wait until some record was written or deleted."""
-        await self._changed.wait()
-
     def _notify(self) -> None:
-        self._changed.set()
-        self._changed = trio.Event()
+        self.changes.set(self.changes.get() + 1)
 
 
 def _name(uid: str) -> str:

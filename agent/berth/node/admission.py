@@ -1,0 +1,144 @@
+"""Whether a claim can have its devices now, must wait for something, or is refused for good.
+
+A failed prepare costs its pod 60 to 90 s, so what may come soon is waited for: a link that is not
+seen yet, a runtime that is not connected, a holder whose claim is gone and whose sandbox is being
+stopped. What needs a human is refused at once, with the reason.
+
+Source: network.md §4.2; KC §3.2 for the price of a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import attrs
+
+from berth.errors import ClaimError
+from berth.kube.quantity import parse_quantity
+from berth.model.claim import Claim, DeviceResult
+from berth.model.device import Nic, NicMode
+from berth.nic.config.devicefacts import Target
+from berth.node.ledger import Hold, Ledger
+from berth.node.snapshot import Snapshot
+
+CLOSED: Final = "not-connected"
+"""Exclusion of free NICs while the runtime's NRI is not connected."""
+
+_PASSING: Final = frozenset({CLOSED, "restore-failed", "link-elsewhere"})
+"""Reasons that may be gone in a moment."""
+
+
+@attrs.frozen(kw_only=True)
+class Admitted:
+    """Every device of the claim can be had now.
+
+    Attributes:
+        targets: Its NICs with their facts, in the order of its results.
+        holds: What has to be taken in the ledger, without another ``await``.
+    """
+
+    targets: tuple[Target, ...]
+    holds: tuple[Hold, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Waiting:
+    """Something has to happen first.
+
+    Attributes:
+        reason: What is waited for, for the message if it does not come.
+        holders: Holds that stand against the claim; empty when it is something else.
+    """
+
+    reason: str
+    holders: tuple[Hold, ...] = ()
+
+
+Admission: TypeAlias = "Admitted | Waiting"
+
+
+def admit(claim: Claim, snapshot: Snapshot, ledger: Ledger) -> Admission:
+    """Judge a claim by what is there now.
+
+    Raises:
+        ClaimError: It is refused, and waiting would not help.
+    """
+    targets: list[Target] = []
+    holds: list[Hold] = []
+    for result in claim.results:
+        nic = snapshot.inventory.nic_by_name.get(result.device)
+        if nic is None:
+            return Waiting(reason=f"{result.device} is not seen on this node")
+        if result.admin_access:
+            continue
+        hold = _hold(claim, result, nic, snapshot)
+        against = _against(hold, ledger)
+        if against:
+            return Waiting(reason=_held_text(nic, against), holders=against)
+        waiting = _judge(nic)
+        if waiting is not None:
+            return waiting
+        facts = snapshot.facts.get(result.device)
+        if facts is None:
+            return Waiting(reason=f"the link of {result.device} is not seen")
+        targets.append(Target(result=result, facts=facts))
+        holds.append(hold)
+    _require_one_pod(claim)
+    return Admitted(targets=tuple(targets), holds=tuple(holds))
+
+
+def _require_one_pod(claim: Claim) -> None:
+    """A link is in one namespace; a second pod of the claim would start without it."""
+    pods = [consumer.name for consumer in claim.consumers if consumer.is_pod]
+    if len(pods) > 1 and any(not result.admin_access for result in claim.results):
+        raise ClaimError(
+            f"claim {claim.ref}",
+            f"is reserved for {len(pods)} pods: {', '.join(sorted(pods))}",
+            rule="a NIC can be in one pod only",
+            mend="give each pod a claim of its own, by a ResourceClaimTemplate",
+        )
+
+
+def _judge(nic: Nic) -> Waiting | None:
+    if nic.exclusion is None:
+        return None
+    if nic.exclusion.reason in _PASSING:
+        return Waiting(reason=f"{nic.name} is not offered now ({nic.exclusion})")
+    raise ClaimError(
+        nic.name,
+        f"is not offered any more: {nic.exclusion}",
+        mend="`berth devices` shows it; delete the pod, so that it gets another device",
+    )
+
+
+def _hold(claim: Claim, result: DeviceResult, nic: Nic, snapshot: Snapshot) -> Hold:
+    if nic.mode is not NicMode.SHARED:
+        return Hold(key=nic.identity, device=nic.name, claim=claim.ref)
+    device = snapshot.inventory.device_by_name.get(nic.name)
+    slots = device.capacity.get("slots") if device is not None else None
+    return Hold(
+        key=nic.identity,
+        device=nic.name,
+        claim=claim.ref,
+        share=result.share_id or f"{claim.ref.uid}/{result.request}",
+        slots=_slots(result),
+        limit=slots.value if slots is not None else 1,
+    )
+
+
+def _slots(result: DeviceResult) -> int:
+    for name, text in result.consumed.items():
+        if name.rpartition("/")[2] == "slots":
+            return int(parse_quantity(text))
+    return 1
+
+
+def _against(hold: Hold, ledger: Ledger) -> tuple[Hold, ...]:
+    conflict = ledger.conflict((hold,))
+    return conflict.holders if conflict is not None else ()
+
+
+def _held_text(nic: Nic, holders: Sequence[Hold]) -> str:
+    claims = ", ".join(f"{hold.claim} ({hold.claim.uid})" for hold in holders)
+    return f"{nic.name} is held by claim {claims}"

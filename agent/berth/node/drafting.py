@@ -1,0 +1,144 @@
+"""From an admitted claim to its record: what will be done with each of its devices, all checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from berth.model.claim import Claim, DeviceResult
+from berth.model.device import Attribute
+from berth.nic.config.devicefacts import HostFacts
+from berth.nic.config.group import GroupPolicy
+from berth.nic.config.resolve import resolve
+from berth.nic.config.values import AttachMode, ResolvedNic
+from berth.nic.record import NicRecord
+from berth.node.admission import Admitted
+from berth.node.record import ClaimRecord, HeldDevice
+from berth.node.snapshot import Snapshot
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """What claims are judged by besides the machine.
+
+    Attributes:
+        policies: What each group says of claims, by group name.
+    """
+
+    driver: str
+    boot_id: str
+    policies: Mapping[str, GroupPolicy]
+
+
+def draft(
+    claim: Claim,
+    snapshot: Snapshot,
+    admitted: Admitted,
+    *,
+    settings: Settings,
+    records: Sequence[ClaimRecord],
+) -> ClaimRecord:
+    """The claim's record before anything is done.
+
+    Args:
+        records: Every other claim of the node.
+
+    Raises:
+        Faults: The claim's configuration cannot be done; every fault is named.
+    """
+    others = [record for record in records if record.claim.uid != claim.ref.uid]
+    resolved = {
+        (nic.request, nic.device, nic.share_id): nic
+        for nic in resolve(
+            claim,
+            targets=admitted.targets,
+            policies=settings.policies,
+            driver=settings.driver,
+            host=HostFacts(hardware_addrs=_hardware_addrs(snapshot, others)),
+            others=_same_pod(claim, others),
+        )
+    }
+    slots = {hold.device: (hold.slots, hold.limit) for hold in admitted.holds}
+    devices = tuple(
+        _held(
+            result,
+            resolved.get((result.request, result.device, result.share_id)),
+            snapshot,
+            slots.get(result.device, (0, 0)),
+            settings,
+        )
+        for result in claim.results
+    )
+    return ClaimRecord(
+        claim=claim.ref,
+        pod_claim_name=claim.pod_claim_name,
+        consumers=claim.consumers,
+        driver=settings.driver,
+        boot_id=settings.boot_id,
+        devices=devices,
+    )
+
+
+def _held(
+    result: DeviceResult,
+    wish: ResolvedNic | None,
+    snapshot: Snapshot,
+    slots: tuple[int, int],
+    settings: Settings,
+) -> HeldDevice:
+    device = snapshot.inventory.device_by_name.get(result.device)
+    attributes: Mapping[str, Attribute] = device.attributes if device is not None else {}
+    return HeldDevice(
+        result=result,
+        identity=snapshot.inventory.nic_by_name[result.device].identity,
+        type=str(attributes.get("type", "")),
+        attributes=attributes,
+        slots=slots[0],
+        slot_limit=slots[1],
+        nic=_nic(wish, snapshot, settings) if wish is not None else None,
+    )
+
+
+def _nic(wish: ResolvedNic, snapshot: Snapshot, settings: Settings) -> NicRecord:
+    nic = snapshot.inventory.nic_by_name[wish.device]
+    home = snapshot.homes[wish.device]
+    return NicRecord(
+        identity=nic.identity,
+        device=nic.name,
+        group=nic.group,
+        config=wish.config,
+        boot_id=settings.boot_id,
+        parent_device=home.parent_device,
+        parent_index=home.index if wish.mode is not AttachMode.MOVE else 0,
+    )
+
+
+def _same_pod(claim: Claim, others: Sequence[ClaimRecord]) -> tuple[ResolvedNic, ...]:
+    """NICs that other claims bring into the same pod."""
+    pods = [consumer.uid for consumer in claim.consumers if consumer.is_pod]
+    return tuple(
+        ResolvedNic(
+            claim=record.claim,
+            request=device.result.request,
+            pool=device.result.pool,
+            device=device.result.device,
+            share_id=device.result.share_id,
+            config=device.nic.config,
+        )
+        for record in others
+        if any(record.serves_pod(pod) for pod in pods) and not record.revoked
+        for device in record.devices
+        if device.nic is not None
+    )
+
+
+def _hardware_addrs(snapshot: Snapshot, others: Sequence[ClaimRecord]) -> dict[str, str]:
+    """Addresses in use on the host and in the children that other claims have."""
+    used = dict(snapshot.hardware_addrs)
+    for record in others:
+        for device in record.devices:
+            address = device.nic.config.interface.hardware_addr if device.nic else None
+            if address is not None:
+                used.setdefault(address, f"claim {record.claim}")
+    return used

@@ -1,0 +1,158 @@
+"""Makes the node's state true again after a restart: nothing of disk is trusted unchecked.
+
+Each open record is finished forwards when its claim is prepared and its sandbox lives, else
+backwards. After a reboot every NIC is at home by nature, under the values of a fresh driver.
+
+Source: network.md §4.5 (agent start); daemon.md §5 for the order at start.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from berth.errors import BerthError, StateError
+from berth.model.claim import ClaimRef
+from berth.nic.record import NicRecord, Stage
+from berth.node.handout import Handout
+from berth.node.ledger import Hold, Ledger
+from berth.node.nics import Nics, sandbox_alive
+from berth.node.record import ClaimRecord
+from berth.node.records import Records
+from berth.runtime.logs import get_log
+from berth.runtime.threads import Decision, run_in_thread
+
+ATTACH_S = 20.0
+"""Time for finishing an interrupted attach: nobody's hook waits for it any more."""
+
+_log = get_log(__name__)
+
+
+class Recovery:
+    """What is done once, before anything is served.
+
+    Args:
+        driver: Our driver's name; records of another one refuse the start.
+        boot_id: Of this boot.
+    """
+
+    def __init__(
+        self,
+        *,
+        driver: str,
+        boot_id: str,
+        records: Records,
+        ledger: Ledger,
+        nics: Nics,
+        handout: Handout,
+    ) -> None:
+        self._driver = driver
+        self._boot_id = boot_id
+        self._records = records
+        self._ledger = ledger
+        self._nics = nics
+        self._handout = handout
+
+    async def load(self) -> None:
+        """Read the records and enter their holds; nothing may be offered before.
+
+        Raises:
+            StateError: A record is of a newer program, or of another driver name.
+            HostError: The state folder cannot be used.
+        """
+        for sentence in await self._records.load():
+            _log.warning("record set aside", reason=sentence)
+        for record in self._records.all():
+            if record.driver != self._driver:
+                raise StateError(
+                    "[dra] driver",
+                    f"is {self._driver}, and claim {record.claim} is prepared under {record.driver}",
+                    rule="the name cannot change while claims are prepared",
+                    mend=f'set it back to "{record.driver}" until they are gone',
+                )
+            self._ledger.restore(holds_of(record))
+
+    async def finish(self) -> None:
+        """Bring every record to where it should be; what fails is left to the return queue."""
+        for record in self._records.all():
+            try:
+                await self._finish(record)
+            except BerthError as error:
+                _log.warning(
+                    "claim not recovered yet, trying again", claim=record.claim, reason=error
+                )
+                self._nics.look_again()
+
+    async def orphans(self) -> tuple[ClaimRef, ...]:
+        """Claims that files of ours speak of and no record does: their devices count as held.
+
+        Namespace and name are not known; unprepare goes by UID alone.
+        """
+        known = {record.claim.uid for record in self._records.all()}
+        uids = sorted(await self._handout.claims() - known)
+        return tuple(ClaimRef(namespace="?", name=uid, uid=uid) for uid in uids)
+
+    async def _finish(self, record: ClaimRecord) -> None:
+        if record.boot_id != self._boot_id:
+            record = await self._at_home_by_nature(record)
+        if record.revoked or not record.prepared:
+            await self._records.put_or_note(attrs.evolve(record, revoked=True))
+            await self._nics.give_back(record.claim.uid)
+            return
+        if record.boot_id == self._boot_id:
+            await self._handout.write(record)
+            await self._forwards(record)
+
+    async def _at_home_by_nature(self, record: ClaimRecord) -> ClaimRecord:
+        async with self._records.lock(record.claim.uid):
+            for index, device in enumerate(record.devices):
+                if device.nic is not None:
+                    record = record.with_nic(index, _after_reboot(device.nic))
+            await self._records.put_or_note(record)
+        return record
+
+    async def _forwards(self, record: ClaimRecord) -> None:
+        """Finish what the hook began; the sandbox decides whether in or out."""
+        away = [d.nic for d in record.devices if d.nic is not None and d.nic.is_away]
+        sandboxes = {nic.sandbox for nic in away if nic.sandbox is not None}
+        for sandbox in sandboxes:
+            if not await run_in_thread("nics", sandbox_alive, sandbox):
+                await self._nics.give_back(record.claim.uid, sandbox_id=sandbox.id)
+                continue
+            uids = [r.claim.uid for r in self._records.of_pod(sandbox.pod_uid)]
+            await self._nics.attach(uids, sandbox, limit_s=ATTACH_S, decision=Decision())
+
+
+def holds_of(record: ClaimRecord) -> tuple[Hold, ...]:
+    """The ledger's entries that a record stands for."""
+    return tuple(
+        Hold(
+            key=device.identity,
+            device=device.result.device,
+            claim=record.claim,
+            share=_share(record, index),
+            slots=device.slots,
+            limit=device.slot_limit,
+        )
+        for index, device in enumerate(record.devices)
+        if device.nic is not None
+    )
+
+
+def _share(record: ClaimRecord, index: int) -> str | None:
+    device = record.devices[index]
+    if device.nic is None or not device.nic.is_child:
+        return None
+    return device.result.share_id or f"{record.claim.uid}/{device.result.request}"
+
+
+def _after_reboot(nic: NicRecord) -> NicRecord:
+    return attrs.evolve(
+        nic,
+        stage=Stage.HOME,
+        sandbox=None,
+        pod_index=0,
+        network=None,
+        carrier=False,
+        fault="",
+        home_name="",
+    )
