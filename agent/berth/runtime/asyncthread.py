@@ -122,8 +122,8 @@ class AsyncioThread:
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
-        await asyncio.wait_for(asyncio.gather(*others, return_exceptions=True), JOIN_LIMIT_S / 2)
-        await self._loop.shutdown_asyncgens()
+        if others:
+            await asyncio.wait(others, timeout=JOIN_LIMIT_S / 2)
         self._loop.stop()
 
 

@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 import stat
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,9 @@ FOLDER_MODE: Final = 0o750
 
 BACKLOG: Final = 128
 """Connections that the kernel keeps while nobody accepts."""
+
+
+_runs: Final[Counter[Path]] = Counter()
 
 
 class Occupant(enum.Enum):
@@ -121,3 +125,35 @@ def release_path(path: Path, identity: SocketId) -> bool:
     except OSError as error:
         raise host_error(error, path, "cannot remove the socket") from error
     return True
+
+
+def private_path(folder: Path, door: str) -> Path:
+    """Give a path for the private socket behind a door, which this process never gave before.
+
+    It is ``<pid>-<door>.sock`` and, for later runs of a plugin, ``<pid>-<door>-<run>.sock``:
+    a server that could not be stopped in time removes the file at its own path some day, and
+    must not hit its successor's.
+
+    Raises:
+        HostError: The path is too long for a socket.
+    """
+    path = folder / f"{os.getpid()}-{door}.sock"
+    _runs[path] += 1
+    if _runs[path] > 1:
+        path = path.with_name(f"{path.stem}-{_runs[path]}.sock")
+    return check_path(path)
+
+
+def sweep_private_sockets(folder: Path) -> tuple[Path, ...]:
+    """Remove dead sockets that processes before this one left in their folder, and say which.
+
+    Args:
+        folder: The private folder; nobody else's sockets lie there.
+
+    Raises:
+        HostError: One is there and cannot be removed.
+    """
+    dead = [path for path in sorted(folder.glob("*.sock")) if probe_path(path) is Occupant.DEAD]
+    for path in dead:
+        clear_path(path)
+    return tuple(dead)

@@ -25,7 +25,7 @@ from typing import Final, Protocol
 import attrs
 import trio
 
-from berth.errors import BerthError, ConfigError
+from berth.errors import BerthError, ClaimError, ConfigError
 from berth.runtime.backoff import BackOff
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
@@ -261,10 +261,11 @@ class _Charge:
         return "its run ended by itself"
 
     def _judge(self, error: Exception) -> str:
-        """Give the reason in words; an error of the configuration is raised instead."""
+        """Give the reason in words; an error of the daemon's configuration is raised instead."""
         leaves = tuple(_leaves(error))
         for leaf in leaves:
-            if isinstance(leaf, ConfigError):
+            # Faults of a claim are configuration too, but not the daemon's.
+            if isinstance(leaf, ConfigError) and not isinstance(leaf, ClaimError):
                 raise leaf
         if not all(isinstance(leaf, BerthError) for leaf in leaves):
             _log.exception("plugin has a defect", plugin=self.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -102,7 +101,7 @@ class Stage:
         await send(request)
         self._enter(request.value, call)
         try:
-            await trio.sleep(math.inf)
+            await trio.sleep_forever()
         except trio.Cancelled:
             self._leave(request.value)
             raise

@@ -10,7 +10,7 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -65,23 +65,38 @@ async def shouter(backend: Path, nursery: trio.Nursery) -> Path:
     return backend
 
 
-def bound(path: Path, *, listens: bool = True) -> socket.socket:
-    """Bind a socket of somebody else's."""
+def bound(path: Path) -> socket.socket:
+    """Bind a listening socket of somebody else's."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(str(path))
-    if listens:
-        listener.listen()
+    listener.listen()
     return listener
 
 
-@contextlib.contextmanager
-def opened(door: FrontDoor) -> Iterator[FrontDoor]:
+@contextlib.asynccontextmanager
+async def opened(door: FrontDoor) -> AsyncIterator[FrontDoor]:
     """Open a door while the block runs."""
+    await trio.lowlevel.checkpoint()
     door.open()
     try:
         yield door
     finally:
         door.close()
+
+
+def mode_of(path: Path) -> int:
+    """Give the permissions of a file."""
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def replace(new: Path, path: Path) -> None:
+    """Move one socket over another."""
+    new.rename(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, as kubelet does."""
+    path.unlink()
 
 
 async def shout_through(path: Path, data: bytes) -> bytes:
@@ -101,7 +116,7 @@ async def wait_until_ours(door: FrontDoor, count: int) -> None:
 async def test_copies_when_half_closed(path: Path, shouter: Path, nursery: trio.Nursery) -> None:
     """What is sent before the end of the sending half is answered after it, whatever its size."""
 
-    with opened(FrontDoor(path=path)) as door:
+    async with opened(FrontDoor(path=path)) as door:
         await nursery.start(door.serve, shouter)
         for data in (b"", b"hello", b"x" * 3_000_000):
             assert await shout_through(path, data) == data.upper()
@@ -113,7 +128,7 @@ async def test_copies_when_half_closed(path: Path, shouter: Path, nursery: trio.
 async def test_client_when_the_plugin_comes_later(path: Path, shouter: Path) -> None:
     """A client that connects while nobody serves waits, and is served by the next run."""
 
-    with opened(FrontDoor(path=path)) as door:
+    async with opened(FrontDoor(path=path)) as door:
         for word in (b"first", b"second"):
             async with await connect_unix(path) as stream, trio.open_nursery() as run:
                 await stream.send_all(word)
@@ -129,7 +144,7 @@ async def test_client_when_the_plugin_comes_later(path: Path, shouter: Path) -> 
 async def test_serve_ends_its_connections_when_cancelled(path: Path, shouter: Path) -> None:
     """The end of a run closes its connections, so that clients connect again."""
 
-    with opened(FrontDoor(path=path)) as door, trio.fail_after(5):
+    async with opened(FrontDoor(path=path)) as door:
         async with trio.open_nursery() as run:
             await run.start(door.serve, shouter)
             stream = await connect_unix(path)
@@ -144,7 +159,7 @@ async def test_serve_ends_its_connections_when_cancelled(path: Path, shouter: Pa
 async def test_stop_accepting_lets_connections_end(path: Path, shouter: Path) -> None:
     """After it, serve goes on until the last connection has ended; new clients wait."""
 
-    with opened(FrontDoor(path=path)) as door, trio.fail_after(5):
+    async with opened(FrontDoor(path=path)) as door:
         async with await connect_unix(path) as old, trio.open_nursery() as run:
             await run.start(door.serve, shouter)
             while not door.statistics().connections:
@@ -168,7 +183,7 @@ async def test_connection_when_nobody_is_behind(
 ) -> None:
     """A connection that cannot be passed on ends alone; the door goes on."""
 
-    with opened(FrontDoor(path=path)) as door:
+    async with opened(FrontDoor(path=path)) as door:
         await nursery.start(door.serve, backend)
         for _ in range(2):
             async with await connect_unix(path) as stream:
@@ -183,7 +198,7 @@ async def test_connection_when_its_client_resets(
 ) -> None:
     """Clients that vanish in the middle disturb nobody."""
 
-    with opened(FrontDoor(path=path)) as door:
+    async with opened(FrontDoor(path=path)) as door:
         await nursery.start(door.serve, shouter)
         for _ in range(10):
             stream = await connect_unix(path)
@@ -198,7 +213,7 @@ async def test_connections_up_to_the_limit(
 ) -> None:
     """More clients than the limit wait until another one ends."""
 
-    with opened(FrontDoor(path=path, connections=2)) as door, trio.fail_after(5):
+    async with opened(FrontDoor(path=path, connections=2)) as door:
         await nursery.start(door.serve, shouter)
         first, second, third = [await connect_unix(path) for _ in range(3)]
         await wait_all_tasks_blocked(0.01)
@@ -214,7 +229,7 @@ async def test_connections_up_to_the_limit(
 async def test_serve_when_served_already(path: Path, shouter: Path, nursery: trio.Nursery) -> None:
     """One run at a time."""
 
-    with opened(FrontDoor(path=path)) as door:
+    async with opened(FrontDoor(path=path)) as door:
         await nursery.start(door.serve, shouter)
         with pytest.raises(LocalProtocolError, match="was served twice"):
             await door.serve(shouter)
@@ -229,7 +244,7 @@ async def test_accept_when_descriptors_run_out(
 ) -> None:
     """The kernel's refusal is told and outlived."""
 
-    with opened(FrontDoor(path=path)) as door:
+    async with opened(FrontDoor(path=path)) as door:
         (listener,) = door._listeners.get()
         accept = listener.accept
         refusals = iter([OSError(24, "Too many open files")] * 3)
@@ -252,12 +267,12 @@ async def test_open_makes_a_private_socket(path: Path) -> None:
 
     before = os.umask(0)
     try:
-        with opened(FrontDoor(path=path)):
-            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        async with opened(FrontDoor(path=path)):
+            assert mode_of(path) == 0o600
     finally:
         os.umask(before)
 
-    assert not path.exists()
+    assert find_socket(path) is None
 
 
 async def test_open_when_the_folder_is_missing(tmp_path: Path) -> None:
@@ -266,20 +281,19 @@ async def test_open_when_the_folder_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "x.sock"
     with pytest.raises(HostError, match=r"x\.sock: cannot bind it: No such file or directory"):
         FrontDoor(path=path).open()
-    with opened(FrontDoor(path=path, make_parent=True)):
-        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o750
+    async with opened(FrontDoor(path=path, make_parent=True)):
+        assert mode_of(path.parent) == 0o750
 
 
 async def test_open_when_a_dead_socket_lies_there(path: Path) -> None:
     """What a process that died left behind is replaced."""
 
     bound(path).close()
-    with opened(FrontDoor(path=path)):
-        async with await connect_unix(path):
-            pass
+    async with opened(FrontDoor(path=path)), await connect_unix(path):
+        pass
 
 
-async def test_open_when_somebody_answers_there(path: Path) -> None:
+def test_open_when_somebody_answers_there(path: Path) -> None:
     """Another process's socket is left alone, and told."""
 
     with bound(path):
@@ -289,7 +303,7 @@ async def test_open_when_somebody_answers_there(path: Path) -> None:
         assert find_socket(path) == theirs
 
 
-async def test_open_when_the_dead_socket_is_another_users(
+def test_open_when_the_dead_socket_is_another_users(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dead socket that is not ours is left alone too."""
@@ -302,7 +316,7 @@ async def test_open_when_the_dead_socket_is_another_users(
     assert path.is_socket()
 
 
-async def test_open_when_a_file_lies_there(path: Path) -> None:
+def test_open_when_a_file_lies_there(path: Path) -> None:
     """What is no socket is never removed."""
 
     path.write_text("mine")
@@ -315,12 +329,10 @@ async def test_open_when_a_file_lies_there(path: Path) -> None:
 async def test_close_when_another_socket_lies_there(path: Path) -> None:
     """At the end only the file that was bound here is removed."""
 
-    door = FrontDoor(path=path)
-    door.open()
-    path.unlink()
-    with bound(path):
-        theirs = find_socket(path)
-        door.close()
+    with bound(path.with_name("new")):
+        async with opened(FrontDoor(path=path)):
+            theirs = find_socket(path.with_name("new"))
+            replace(path.with_name("new"), path)
 
         assert find_socket(path) == theirs
 
@@ -330,11 +342,11 @@ async def test_keep_when_the_file_is_removed(
 ) -> None:
     """The path is bound anew each time, also while it serves, and who asks is told."""
 
-    with opened(FrontDoor(path=path)) as door:
+    async with opened(FrontDoor(path=path)) as door:
         nursery.start_soon(door.keep)
         await nursery.start(door.serve, shouter)
         for count in (2, 3, 4):
-            path.unlink()
+            remove(path)
             await wait_until_ours(door, count)
             assert await shout_through(path, b"again") == b"AGAIN"
 
@@ -350,16 +362,16 @@ async def test_keep_when_the_folder_is_removed(
     for make_parent in (True, False):
         path = tmp_path / str(make_parent) / "x.sock"
         path.parent.mkdir()
-        with opened(FrontDoor(path=path, make_parent=make_parent)) as door:
+        async with opened(FrontDoor(path=path, make_parent=make_parent)) as door:
             nursery.start_soon(door.keep)
             await wait_all_tasks_blocked(0.01)
-            path.unlink()
+            remove(path)
             path.parent.rmdir()
             if not make_parent:
                 await wait_all_tasks_blocked(0.01)
                 path.parent.mkdir()
             await wait_until_ours(door, 2)
-            assert path.is_socket()
+            assert find_socket(path) is not None
 
 
 async def test_keep_when_somebody_else_takes_the_path(
@@ -367,11 +379,11 @@ async def test_keep_when_somebody_else_takes_the_path(
 ) -> None:
     """Another process's socket is left alone while it lives; then the path is ours again."""
 
-    with opened(FrontDoor(path=path)) as door:
+    async with opened(FrontDoor(path=path)) as door:
         nursery.start_soon(door.keep)
         await wait_all_tasks_blocked(0.01)
         with bound(path.with_name("new")):
-            path.with_name("new").rename(path)
+            replace(path.with_name("new"), path)
             theirs = find_socket(path)
             await wait_all_tasks_blocked(0.01)
             assert find_socket(path) == theirs
@@ -393,10 +405,10 @@ async def test_inherited_when_its_file_is_gone(
 
     inherited = bound(path)
     waiting = await connect_unix(path)
-    path.unlink()
+    remove(path)
     if left == "dead":
         bound(path).close()
-    with opened(FrontDoor(path=path, inherited=inherited)) as door:
+    async with opened(FrontDoor(path=path, inherited=inherited)) as door:
         await nursery.start(door.serve, shouter)
         await waiting.send_all(b"waited")
         await waiting.send_eof()
@@ -406,7 +418,7 @@ async def test_inherited_when_its_file_is_gone(
         assert caplog.text.count("file of the inherited socket is gone") == 1
         await waiting.aclose()
 
-    assert not path.exists()
+    assert find_socket(path) is None
 
 
 async def test_inherited_when_its_file_goes_later(
@@ -414,10 +426,10 @@ async def test_inherited_when_its_file_goes_later(
 ) -> None:
     """A removed file of an inherited socket is bound here as well."""
 
-    with opened(FrontDoor(path=path, inherited=bound(path))) as door:
+    async with opened(FrontDoor(path=path, inherited=bound(path))) as door:
         nursery.start_soon(door.keep)
         await nursery.start(door.serve, shouter)
-        path.unlink()
+        remove(path)
         await wait_until_ours(door, 1)
 
         assert await shout_through(path, b"again") == b"AGAIN"
@@ -426,10 +438,10 @@ async def test_inherited_when_its_file_goes_later(
 async def test_inherited_file_stays_at_the_end(path: Path) -> None:
     """The file of an inherited socket belongs to who made it."""
 
-    with opened(FrontDoor(path=path, inherited=bound(path))) as door:
+    async with opened(FrontDoor(path=path, inherited=bound(path))) as door:
         assert door.statistics().inherited
 
-    assert path.is_socket()
+    assert find_socket(path) is not None
 
 
 async def test_grpc_through_the_door(
@@ -444,7 +456,7 @@ async def test_grpc_through_the_door(
             reply = await channel.unary("/test.Stage/Wait", StringValue(value=text), StringValue)
             answers.append(reply.value)
 
-    with opened(FrontDoor(path=path)) as door:
+    async with opened(FrontDoor(path=path)) as door:
         await nursery.start(door.serve, server.path)
         async with open_channel(thread, path) as channel:
             request = StringValue(value="300")

@@ -71,13 +71,15 @@ async def test_run_when_cancelled_before_it_began() -> None:
 async def test_end_when_calls_are_under_way() -> None:
     """The end of the loop ends what runs on it, and the caller is told."""
 
+    thread = AsyncioThread("berth-test")
+    thread.start()
     async with trio.open_nursery() as nursery:
-        async with open_asyncio_thread() as thread:
-            nursery.start_soon(_expect_stop, thread)
-            await trio.testing.wait_all_tasks_blocked(0.01)
-        with pytest.raises(HostError, match="its loop has ended"):
-            await thread.probe()
-        assert not thread.post(print)
+        nursery.start_soon(_expect_stop, thread)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        await trio.to_thread.run_sync(thread.stop)
+    with pytest.raises(HostError, match="its loop has ended"):
+        await thread.probe()
+    assert not thread.post(print)
 
 
 async def _expect_stop(thread: AsyncioThread) -> None:
@@ -99,12 +101,14 @@ async def test_end_when_a_coroutine_does_not_let_go(monkeypatch: pytest.MonkeyPa
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(0.01)
 
-    with trio.fail_after(5):
-        async with trio.open_nursery() as nursery:
-            async with open_asyncio_thread() as thread:
-                nursery.start_soon(thread.run, ignore)
-                await began.wait()
-            nursery.cancel_scope.cancel()
+    thread = AsyncioThread("berth-test")
+    thread.start()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(thread.run, ignore)
+        await began.wait()
+        with trio.fail_after(5):
+            await trio.to_thread.run_sync(thread.stop)
+        nursery.cancel_scope.cancel()
     release.set()
 
 

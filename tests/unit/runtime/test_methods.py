@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import trio
 from google.protobuf.wrappers_pb2 import StringValue
 
 from berth import errors
@@ -19,6 +20,7 @@ from berth.runtime.methods import (
 
 
 async def _echo(request: StringValue, _call: Call) -> StringValue:
+    await trio.lowlevel.checkpoint()
     return request
 
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from berth.errors import ConfigError, HostError
+from berth.errors import ClaimError, ConfigError, Faults, HostError
 from berth.runtime.supervisor import Phase, Plugin, Run, Supervisor
 
 if sys.version_info < (3, 11):
@@ -154,7 +154,7 @@ async def _returns(*, task_status: trio.TaskStatus[None]) -> None:
     await trio.lowlevel.checkpoint()
 
 
-async def _returns_unstarted(*, task_status: trio.TaskStatus[None]) -> None:
+async def _returns_unstarted(**_task_status: object) -> None:
     await trio.lowlevel.checkpoint()
 
 
@@ -211,6 +211,20 @@ async def test_config_error_goes_up(
         await supervisor.run()
 
     assert story.lines == ["nri starts", "starts", "nri ends"]
+
+
+async def test_faults_of_a_claim_do_not_go_up(autojump_clock: MockClock) -> None:
+    """What is wrong with one claim's configuration ends a run, never the daemon."""
+
+    story = Story()
+    shaky = failing(story, Faults("ns/claim", [ClaimError("mtu", "is 0")]), times=1)
+    supervisor = Supervisor([shaky], chance=no_chance)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.run)
+        await supervisor.wait_serving()
+        nursery.cancel_scope.cancel()
+
+    assert supervisor.statistics().plugins[0].failures == 1
 
 
 async def test_defect_is_logged_with_its_traceback(
@@ -294,7 +308,7 @@ async def test_stop_while_it_still_starts(autojump_clock: MockClock) -> None:
 
     story = Story()
 
-    async def slow(*, task_status: trio.TaskStatus[None]) -> None:
+    async def slow(**_task_status: object) -> None:
         await trio.sleep_forever()
 
     supervisor = Supervisor([Plugin(name="slow", run=slow), steady(story, "dra")])

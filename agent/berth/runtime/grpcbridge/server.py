@@ -99,7 +99,7 @@ class GrpcServer:
         `STOP_LIMIT_S`. An object serves once.
 
         Raises:
-            HostError: The socket cannot be bound.
+            HostError: The socket cannot be bound; in an exception group, as nurseries raise.
         """
         if self._floor is not None:
             raise LocalProtocolError("GrpcServer", "was run a second time")
