@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,21 +42,8 @@ def _call(result: int, what: str) -> None:
 
 def _in_fresh_thread(work: Callable[[], T]) -> T:
     """Run work in a thread that then ends, so that no other work meets its namespace."""
-    answer: list[T] = []
-    fault: list[BaseException] = []
-
-    def target() -> None:
-        try:
-            answer.append(work())
-        except BaseException as error:  # noqa: BLE001 - handed to the caller, who raises it
-            fault.append(error)
-
-    thread = threading.Thread(target=target, name="scratch-netns", daemon=True)
-    thread.start()
-    thread.join()
-    if fault:
-        raise fault[0]
-    return answer[0]
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="scratch-netns") as thread:
+        return thread.submit(work).result()
 
 
 class ScratchNetns:

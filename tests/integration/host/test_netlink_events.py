@@ -15,12 +15,21 @@ from berth.host.netlink import events
 from berth.host.netlink.address import Address, new_address
 from berth.host.netlink.events import Changed, Event, EventSocket, Overflow, Removed
 from berth.host.netlink.link import Link
-from berth.host.netlink.linkrequest import UP, LinkChange, delete_link, new_link, set_link
+from berth.host.netlink.linkrequest import (
+    UP,
+    LinkChange,
+    delete_link,
+    dump_links,
+    new_link,
+    set_link,
+)
+from berth.host.netlink.message import encode_message
 from berth.host.netlink.namespace import run_in_netns
 from berth.host.netlink.nsid import Nsid
 from berth.host.netlink.route import RT_SCOPE_LINK, Hop, Route, new_route
 from berth.host.netlink.rtnl import Rtnl
 from berth.host.netlink.rule import Rule, new_rule
+from berth.host.netlink.socket import open_in
 from tests.netns import need_kind
 
 if TYPE_CHECKING:
@@ -209,3 +218,29 @@ def test_unknown_group_is_refused(home: ScratchNetns) -> None:
 
     with pytest.raises(HostError, match="netlink events: Invalid argument"):
         EventSocket([100000])
+
+
+async def test_closed_socket_is_told_to_who_reads_it(home: ScratchNetns) -> None:
+    """Reading after the end is a fault with the kernel's number."""
+
+    listener = _listen(home)
+    listener.close()
+
+    with pytest.raises(HostError, match="netlink events: Bad file descriptor"):
+        listener.receive_nowait()
+
+
+async def test_event_that_the_kernel_did_not_send_is_ignored(
+    home: ScratchNetns, host_tables: Rtnl
+) -> None:
+    """A process that sends a forged event to our port is not listened to."""
+
+    link = host_tables.netlink.dump(dump_links())[0]
+    with _listen(home) as listener, open_in(home.path) as stranger:
+        port = listener._sock.getsockname()[0]
+        stranger._sock.sendto(encode_message(link), (port, 0))
+        assert listener.receive_nowait() == ()
+        await trio.to_thread.run_sync(host_tables.apply, new_link("c0", "veth"))
+        heard = await _wait(listener, lambda event: _is_link(event, "c0", Changed))
+
+    assert isinstance(heard, Changed)

@@ -6,6 +6,7 @@ import errno
 import gc
 import os
 import socket
+import struct
 import subprocess
 import sys
 import textwrap
@@ -115,6 +116,33 @@ def test_socket_serves_on_after_a_refusal(host_tables: Rtnl) -> None:
     assert host_tables.link(index=999) is None
 
 
+def test_kernel_that_does_not_answer_is_told(home: ScratchNetns) -> None:
+    """A lost answer is a fault with a number, not a thread that hangs for good."""
+
+    def swallow(_: socket.socket, data: bytes, /) -> None:
+        assert data
+
+    with open_in(home.path, where="host", send=swallow) as netlink:
+        limit = struct.pack("@ll", 0, 1000)
+        netlink._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        with pytest.raises(HostError, match="RTM_GETLINK: no answer within 30 s") as caught:
+            netlink.dump(dump_links())
+
+    assert caught.value.errno == errno.ETIMEDOUT
+
+
+def test_closed_socket_is_told_by_the_request_that_needed_it(home: ScratchNetns) -> None:
+    """An error of the socket itself names what was to be done."""
+
+    netlink = open_in(home.path)
+    netlink.close()
+    netlink.close()
+
+    with pytest.raises(HostError, match="pod: RTM_GETLINK: Bad file descriptor") as caught:
+        netlink.dump(dump_links())
+    assert caught.value.errno == errno.EBADF
+
+
 def test_thread_that_entered_a_namespace_serves_nobody_else(pod: ScratchNetns) -> None:
     """The work runs in a thread of its own, and the caller's namespace is what it was."""
 
@@ -148,6 +176,19 @@ def test_fault_of_the_work_reaches_the_caller(pod: ScratchNetns) -> None:
 
     with pytest.raises(ZeroDivisionError):
         run_in_netns(pod.path, lambda: 1 // 0)
+
+
+def test_missing_thread_is_told(pod: ScratchNetns, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system at its limit of threads gives an error of ours, for the caller to undo by."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(HostError, match="netns: can't start new thread") as caught:
+        run_in_netns(pod.path, lambda: None)
+
+    assert caught.value.errno == errno.EAGAIN
 
 
 def test_path_that_is_no_namespace_is_told(tmp_path: Path) -> None:
@@ -301,6 +342,6 @@ def _links(namespace: ScratchNetns) -> dict[str, bool]:
 def test_own_namespace_is_the_default() -> None:
     """Without a path the tables are those of the calling thread."""
 
-    with Rtnl.home() as tables, Netlink(NETLINK_ROUTE) as netlink:
+    with Rtnl.home() as tables, Netlink(NETLINK_ROUTE) as netlink, Ethtool.home() as ethtool:
         assert tables.link(name="lo") is not None
-        assert netlink.where == "host"
+        assert netlink.where == ethtool.netlink.where == "host"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
@@ -65,7 +66,7 @@ def run_in_netns(netns: Netns, work: Callable[[], T]) -> T:
         work: What to do there. It must leave nothing behind that lives on in the thread.
 
     Raises:
-        HostError: The namespace cannot be entered.
+        HostError: The namespace cannot be entered, or the system gives no further thread.
         BaseException: Whatever the work raises.
     """
 
@@ -74,7 +75,11 @@ def run_in_netns(netns: Netns, work: Callable[[], T]) -> T:
         return work()
 
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="netns") as thread:
-        return thread.submit(inside).result()
+        try:
+            future = thread.submit(inside)
+        except RuntimeError as error:
+            raise HostError("netns", str(error), errno=errno.EAGAIN) from error
+        return future.result()
 
 
 def _enter(netns: Netns) -> None:

@@ -103,12 +103,12 @@ def _interface(ip: IpAddress, length: int) -> IPv4Interface | IPv6Interface:
     return IPv6Interface((ip, length))
 
 
-def hops(family: int, *, least_index: int = 0) -> st.SearchStrategy[Hop]:
+def hops(family: int) -> st.SearchStrategy[Hop]:
     """Draw ways out; a gateway of the other family is possible from IPv4 to IPv6."""
     gateways = V4 | V6 if family == AF_INET else V6
     return st.builds(
         Hop,
-        index=st.integers(least_index, 0x7FFFFFFF),
+        index=st.integers(0, 0x7FFFFFFF),
         gateway=st.none() | gateways,
         weight=st.integers(1, 256),
         flags=st.sampled_from([0, RTNH_F_ONLINK]),
@@ -122,7 +122,7 @@ def routes(draw: st.DrawFn) -> Route:
     count = draw(st.integers(0, 3))
     ways: tuple[Hop, ...]
     if count == 1:
-        only = draw(hops(family, least_index=1))
+        only = draw(hops(family).filter(lambda hop: hop.index or hop.gateway is not None))
         ways = (Hop(index=only.index, gateway=only.gateway, flags=only.flags),)
     else:
         ways = tuple(draw(st.lists(hops(family), min_size=count, max_size=count)))
