@@ -65,7 +65,7 @@ class Recovery:
             if record.driver != self._driver:
                 raise StateError(
                     "[dra] driver",
-                    f"is {self._driver}, and claim {record.claim} is prepared under {record.driver}",
+                    f"is {self._driver}, claim {record.claim} is prepared under {record.driver}",
                     rule="the name cannot change while claims are prepared",
                     mend=f'set it back to "{record.driver}" until they are gone',
                 )
