@@ -185,11 +185,13 @@ class KubeApi(Protocol):
     async def apply_claim_status(
         self, ref: ClaimRef, devices: Sequence[DeviceStatus], *, driver: str, manager: str
     ) -> None:
-        """Write all of our entries of a claim's ``status.devices`` in one server-side apply.
+        """Write all of our entries of a claim's ``status.devices``, by server-side apply.
 
         Raises:
-            KubeError: 404 when the claim is gone, 409 when another claim has its name, 403 or 422
-                when the credentials do not suffice (read the text).
+            KubeError: 404 when the claim is gone, 409 when another claim has its name or it changed
+                meanwhile, 403 or 422 when the credentials do not suffice (read the text), 422 with
+                ``status.allocation`` in ``fields`` when the claim was created with white space in
+                its opaque parameters: no change of its status by JSON is taken then.
         """
 
     async def get_node(self, name: str) -> Node:
@@ -197,6 +199,13 @@ class KubeApi(Protocol):
 
         Raises:
             KubeError: 404 when there is none, 403 when the credentials are another node's.
+        """
+
+    async def pod_is_ending(self, namespace: str, name: str, *, uid: str) -> bool:
+        """Whether a pod is being deleted, has ended, or is gone already.
+
+        Raises:
+            KubeError: 403 when the credentials may not read the pods of this node.
         """
 
     async def server_version(self) -> ServerVersion:

@@ -26,7 +26,7 @@ from berth.kube.api import (
     WatchResumed,
 )
 from berth.kube.claims import claim_from_json, claim_ref_from_json
-from berth.kube.client import APPLY_PATCH, KubeClient, Request
+from berth.kube.client import APPLY_PATCH, MERGE_PATCH, KubeClient, Request
 from berth.kube.credentials import Credentials
 from berth.kube.slices import Slice, slice_from_json, slice_json
 from berth.kube.sources import CredentialSettings, choose
@@ -139,20 +139,65 @@ class KubeServer:
         self, ref: ClaimRef, devices: Sequence[DeviceStatus], *, driver: str, manager: str
     ) -> None:
         """Write all of our entries of a claim's ``status.devices`` in one server-side apply."""
+        body = claim_status_json(ref, devices, driver=driver)
+        request = Request(
+            method="PATCH",
+            path=f"{claim_path(ref)}/status",
+            params={"fieldManager": manager, "force": "true"},
+            body=body,
+            content_type=APPLY_PATCH,
+        )
+        try:
+            await self._client.request(request)
+        except KubeError as error:
+            if error.fields == ("metadata.uid",):
+                raise _replaced(error.where, ref) from error
+            if "status.allocation" not in error.fields:
+                raise
+            await self._merge_claim_status(ref, body["status"]["devices"], driver=driver)
+
+    async def _merge_claim_status(
+        self, ref: ClaimRef, entries: Sequence[Any], *, driver: str
+    ) -> None:
+        """Write our entries by reading and patching, where the server refuses an apply.
+
+        An apply makes the server write the opaque parameters of the allocation anew, with sorted
+        keys, and then find that the allocation was changed, which nobody may. A merge patch leaves
+        the order of keys alone. White space, which it does not, nobody can help. Seen on 1.37.2.
+        """
+        found = await self._client.request(Request(method="GET", path=claim_path(ref)))
+        metadata = fields.mapping(found, "metadata")
+        others = [
+            entry
+            for entry in fields.mappings(fields.mapping(found, "status"), "devices")
+            if fields.text(entry, "driver") != driver
+        ]
+        body = {
+            "metadata": {"uid": ref.uid, "resourceVersion": metadata.get("resourceVersion")},
+            "status": {"devices": [*others, *entries]},
+        }
+        path = f"{claim_path(ref)}/status"
+        if metadata.get("uid") != ref.uid:
+            raise _replaced(f"API server, PATCH {path}", ref)
         await self._client.request(
-            Request(
-                method="PATCH",
-                path=f"{claim_path(ref)}/status",
-                params={"fieldManager": manager, "force": "true"},
-                body=claim_status_json(ref, devices, driver=driver),
-                content_type=APPLY_PATCH,
-            )
+            Request(method="PATCH", path=path, body=body, content_type=MERGE_PATCH)
         )
 
     async def get_node(self, name: str) -> Node:
         """The Node object."""
         request = Request(method="GET", path=f"/api/v1/nodes/{name}")
         return _decoded(request, _node, await self._client.request(request))
+
+    async def pod_is_ending(self, namespace: str, name: str, *, uid: str) -> bool:
+        """Whether a pod is being deleted, has ended, or is gone already."""
+        request = Request(method="GET", path=f"/api/v1/namespaces/{namespace}/pods/{name}")
+        try:
+            value = await self._client.request(request)
+        except KubeError as error:
+            if error.status == 404 or error.reason == NOT_RELATED:
+                return True
+            raise
+        return _decoded(request, lambda pod: _is_ending(pod, uid), value)
 
     async def server_version(self) -> ServerVersion:
         """The version of the server that answers."""
@@ -184,6 +229,11 @@ class KubeServer:
                 error.where, f"it is gone: {error.found}", status=404, reason="NotFound"
             ) from error
         return _decoded(request, slice_from_json, value)
+
+
+def _replaced(where: str, ref: ClaimRef) -> KubeError:
+    found = f"claim {ref} is another one now: its UID is not {ref.uid}"
+    return KubeError(where, found, status=409, reason="Conflict")
 
 
 def _selector(query: SliceQuery) -> dict[str, str]:
@@ -225,6 +275,16 @@ def _node(value: Any) -> Node:
             for item in addresses
             if fields.text(item, "type") in {"InternalIP", "ExternalIP"}
         ),
+    )
+
+
+def _is_ending(value: Any, uid: str) -> bool:
+    metadata = fields.mapping(value, "metadata")
+    phase = fields.text(fields.mapping(value, "status"), "phase")
+    return (
+        fields.text(metadata, "uid") != uid
+        or bool(fields.text(metadata, "deletionTimestamp"))
+        or phase in {"Succeeded", "Failed"}
     )
 
 
