@@ -20,7 +20,7 @@ from typing import Any, Final
 from berth.model.jsontext import Json
 from berth.nic.config.field import attribute
 from berth.nic.config.fields import MEMBERS, join
-from berth.nic.config.kinds import Later, Objects
+from berth.nic.config.kinds import Objects
 from berth.nic.config.values import InterfaceConfig, MacvlanConfig, NicConfig, SysctlConfig
 
 _SECTIONS: Final[Mapping[str, type[Any]]] = {
@@ -56,8 +56,6 @@ def _plain_object(value: object, path: str) -> dict[str, Json]:
     result: dict[str, Json] = {}
     for name, field in MEMBERS[path].items():
         inner = join(path, name)
-        if field is not None and isinstance(field.form, Later):
-            continue
         member = _member(value, name)
         if member is None or member == "":
             continue
@@ -71,6 +69,7 @@ def _plain_object(value: object, path: str) -> dict[str, Json]:
 
 
 def _member(value: object, name: str) -> Any:
+    """A field's value; ``None`` where it is not set, and for fields of a later version."""
     if isinstance(value, Mapping):
         return value.get(name)
     return getattr(value, attribute(name), None)

@@ -29,7 +29,8 @@ from berth.nic.config.values import (
 
 def check(config: NicConfig, draft: Draft) -> None:
     """Note what contradicts itself; ``config`` is what was built of ``draft``."""
-    _check_modes(config, draft)
+    if draft.sound("mode"):
+        _check_modes(config, draft)
     _check_counts(config, draft)
     _check_up(config, draft)
     _check_ipv6(config, draft)

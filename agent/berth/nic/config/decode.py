@@ -118,13 +118,9 @@ def _items(form: Objects, raw: object, place: Place, path: str) -> Setting:
         if built is not None:
             values.append(built)
             places.append(place.at(number))
+    sound = place.report.count == before
     check_unique(path, values, places)
-    return Setting(
-        value=tuple(values),
-        place=place,
-        item_places=tuple(places),
-        sound=place.report.count == before,
-    )
+    return Setting(value=tuple(values), place=place, item_places=tuple(places), sound=sound)
 
 
 def _item(raw: object, place: Place, path: str) -> object | None:

@@ -76,7 +76,7 @@ def _entries(
 
 def _bounded(raw: Mapping[str, Any], place: Place) -> bool:
     level: list[object] = [raw]
-    for _ in range(DEPTH_LIMIT):
+    for _ in range(DEPTH_LIMIT + 1):
         level = [child for each in level for child in _children(each)]
     if level:
         place.say(f"is nested more than {DEPTH_LIMIT} deep")
@@ -99,7 +99,7 @@ def _say_kind(raw: Mapping[str, Any], place: Place) -> None:
         place.say("lacks kind", rule=f'a NIC takes "{KIND}"')
         return
     kind = raw["kind"]
-    near = isinstance(kind, str) and difflib.get_close_matches(kind[:40], [KIND], n=1)
+    near = isinstance(kind, str) and difflib.get_close_matches(kind[:40], [KIND], cutoff=0.8)
     place.at("kind").say(
         f"{shown(kind)} is no kind that a NIC takes, and the entry applies to no other device",
         rule=f'it must be "{KIND}"',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -113,9 +114,7 @@ def _check_rights(policy: GroupPolicy, place: Place) -> None:
         for number, name in enumerate(names):
             here = place.at(key, number)
             if name not in _RIGHTS:
-                near = nearest(name.rpartition(".")[2], _parent(name))
-                mend = f"did you mean {near}?" if near else ""
-                here.say(f'"{name}" is no field of NicConfig', mend=mend)
+                here.say(f'"{name}" is no field of NicConfig', mend=_meant(name))
             elif key == "claims_may" and not _RIGHTS[name]:
                 here.say(
                     f'"{name}" is not guarded', rule="claims may set it anyway", mend="drop it"
@@ -124,9 +123,10 @@ def _check_rights(policy: GroupPolicy, place: Place) -> None:
                 here.say(f'"{name}" stands in claims_may too', mend="drop it from one of the two")
 
 
-def _parent(name: str) -> str:
-    parent = name.rpartition(".")[0]
-    return parent if parent in MEMBERS else ""
+def _meant(name: str) -> str:
+    close = difflib.get_close_matches(name, _RIGHTS, n=1)
+    near = close[0] if close else nearest(name.rpartition(".")[2], "")
+    return f"did you mean {near}?" if near in _RIGHTS else ""
 
 
 def _rights() -> Iterator[tuple[str, bool]]:

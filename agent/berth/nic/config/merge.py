@@ -13,10 +13,9 @@ from typing import Any
 import attrs
 
 from berth.nic.config.decode import RESET, Layer, Setting
-from berth.nic.config.field import Guard
-from berth.nic.config.fields import BY_PATH
-from berth.nic.config.group import GroupPolicy, covered
+from berth.nic.config.group import covered
 from berth.nic.config.report import Place
+from berth.nic.config.rights import Rights
 
 
 @attrs.frozen(kw_only=True)
@@ -53,55 +52,22 @@ class Draft:
         }
 
 
-def merge(
-    layers: Iterable[Layer], *, policy: GroupPolicy, foreign_link: bool, home: Place
-) -> Draft:
+def merge(layers: Iterable[Layer], *, rights: Rights, home: Place) -> Draft:
     """Lay texts over each other, and note what a claim's author had no right to say.
 
     Args:
         layers: In the order of precedence, the weakest first.
-        policy: Of the device's group.
-        foreign_link: The device is a VF or a shared parent, whose hardware address reaches others.
+        rights: Of claims on the device.
         home: See `Draft`.
     """
     merged: dict[str, Setting] = {}
     for layer in layers:
         for path, setting in layer.settings.items():
-            touched = [old for old in merged if covered(old, [path])]
-            if setting.value is RESET:
-                for old in touched:
-                    if layer.of_claim:
-                        _check_right(old, merged[old], setting.place, policy, foreign_link)
-                    del merged[old]
-                if not setting.sound:
-                    merged[path] = setting
-            else:
-                if layer.of_claim:
-                    _check_right(path, setting, setting.place, policy, foreign_link)
+            overruled = {old: merged.pop(old) for old in list(merged) if covered(old, [path])}
+            changed = overruled if setting.value is RESET else {path: setting}
+            if layer.of_claim:
+                for each, change in changed.items():
+                    rights.check(each, change.value, setting.place)
+            if setting.value is not RESET or not setting.sound:
                 merged[path] = setting
     return Draft(settings=merged, home=home)
-
-
-def _check_right(
-    path: str, setting: Setting, place: Place, policy: GroupPolicy, foreign_link: bool
-) -> None:
-    group = f'group "{policy.name}"'
-    if policy.denies_claims(path):
-        rule = f"a DeviceClass or the defaults of {group} may"
-        place.say(f"a claim may not set {path} here", rule=rule, mend="drop it")
-        return
-    right = _needed_right(path, setting.value, foreign_link)
-    if right and not policy.lets_claims_set(right):
-        place.say(
-            f"a claim may not set {path if right == path else right} here",
-            rule=f"a DeviceClass or the defaults of {group} may",
-            mend=f'claims_may = ["{right}"] in that group allows it',
-        )
-
-
-def _needed_right(path: str, value: object, foreign_link: bool) -> str:
-    """The right that a claim's author needs; empty when everybody may."""
-    field = BY_PATH[path]
-    if field.guard is Guard.ALWAYS or (field.guard is Guard.FOREIGN_LINK and foreign_link):
-        return path
-    return next((right for guarded, right in field.guarded_values if guarded == value), "")

@@ -18,6 +18,7 @@ from berth.nic.config.inherit import take_over
 from berth.nic.config.merge import Draft, merge
 from berth.nic.config.pod import assign_names, check_pod
 from berth.nic.config.report import Place, Report
+from berth.nic.config.rights import Rights
 from berth.nic.config.values import (
     AttachMode,
     InterfaceConfig,
@@ -106,12 +107,8 @@ def _wanted(targets: Sequence[Target]) -> list[Target]:
 
 def _draft(target: Target, entries: Sequence[Entry], policy: GroupPolicy, home: Place) -> Draft:
     layers = [each.layer for each in entries if each.config.applies_to(target.result)]
-    draft = merge(
-        [policy.layer(home.report), *layers],
-        policy=policy,
-        foreign_link=is_foreign_link(target.facts),
-        home=home,
-    )
+    rights = Rights(policy=policy, foreign_link=is_foreign_link(target.facts))
+    draft = merge([policy.layer(home.report), *layers], rights=rights, home=home)
     return take_over(draft, target.facts.home)
 
 

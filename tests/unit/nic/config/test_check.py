@@ -172,8 +172,8 @@ def test_route_when_the_address_brings_it(route: dict[str, Any], address: str) -
 
     assert _routes(route) == [
         (
-            f"routes[0].to: {route['to']} is the network of {address}, which has that route already: "
-            "the kernel refuses a second one; "
+            f"routes[0].to: {route['to']} is the network of {address}, "
+            "which has that route already: the kernel refuses a second one; "
             "drop the route, or give it a metric, or the address noPrefixRoute"
         )
     ]
@@ -284,3 +284,12 @@ def test_inherit_when_a_child_is_made() -> None:
     assert class_faults({"inherit": ["routes"]}, facts=SHARED) == [
         "inherit: without effect in mode macvlan: it belongs to mode move; drop it"
     ]
+
+
+def test_macvlan_when_the_mode_could_not_be_read() -> None:
+    """A fault in the mode is not told a second time as a field without effect."""
+
+    found = class_faults({"mode": "ipvlan", "macvlan": {"mode": "vepa"}})
+
+    assert len(found) == 1
+    assert found[0].startswith("mode: ")

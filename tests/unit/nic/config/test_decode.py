@@ -187,3 +187,14 @@ def test_layer_when_read_from_a_claim() -> None:
 
     assert _decode("{}", of_claim=True)[0].of_claim
     assert not _decode("{}")[0].of_claim
+
+
+def test_list_when_two_items_are_alike() -> None:
+    """A repeated item is a fault, but nothing of the list is missing by it."""
+
+    layer, faults = _decode(
+        '{"addresses": [{"address": "10.0.0.5/24"}, {"address": "10.0.0.5/8"}]}'
+    )
+
+    assert len(faults) == 1
+    assert layer.settings["addresses"].sound

@@ -60,8 +60,8 @@ def test_mtu_when_beside_the_device(facts: DeviceFacts, mtu: int, fault: str) ->
             attrs.evolve(NIC, mtu=1000),
             [
                 (
-                    'nic-0000-41-00-0 (request "nic"): the MTU is 1000, and there are IPv6 addresses: '
-                    "IPv6 needs at least 1280"
+                    'nic-0000-41-00-0 (request "nic"): the MTU is 1000, '
+                    "and there are IPv6 addresses: IPv6 needs at least 1280"
                 ),
             ],
         ),

@@ -187,7 +187,7 @@ def test_own_name_when_asked_for_by_a_claim() -> None:
 
     assert faults(entry(parameters)) == [
         (
-            f"{ROOT}.interface.name: a claim may not set eth0 here: "
+            f'{ROOT}.interface.name: a claim may not set interface.name to "eth0" here: '
             'a DeviceClass or the defaults of group "fast" may; '
             'claims_may = ["eth0"] in that group allows it'
         )
