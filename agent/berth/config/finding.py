@@ -31,12 +31,14 @@ class Finding:
         found: What was found there, to follow the place in a sentence: ``is -3``.
         rule: What is allowed.
         mend: How to put it right.
+        joint: What stands between the place and `found`.
     """
 
     steps: Steps
     found: str
     rule: str = ""
     mend: str = ""
+    joint: str = " "
 
 
 @attrs.frozen(kw_only=True)

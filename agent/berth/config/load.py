@@ -139,7 +139,7 @@ class _Teller:
     def error(self, finding: Finding) -> ConfigError:
         line = line_of(finding.steps, self.spots)
         where = f"{self.path}:{line}" if line else str(self.path)
-        found = f"{tell(finding.steps, self.document)} {finding.found}"
+        found = f"{tell(finding.steps, self.document)}{finding.joint}{finding.found}"
         return ConfigError(where, found, rule=finding.rule, mend=finding.mend)
 
 

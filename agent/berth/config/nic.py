@@ -89,7 +89,7 @@ def _identity_hint(text: str) -> str:
 
 
 def _field(text: str) -> str | None:
-    return text if re.fullmatch(r"[A-Za-z0-9]+(\.[A-Za-z0-9]+)*", text) else None
+    return text if re.fullmatch(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", text) else None
 
 
 _IDENTITY = Text(
