@@ -7,7 +7,7 @@ by itself, on its device, and beside the pod's other NICs. Everything here is pu
 
 from berth.nic.config.devicefacts import DeviceFacts, HomeSettings, HostFacts, Target
 from berth.nic.config.document import from_document, to_document
-from berth.nic.config.group import GroupPolicy, read_groups
+from berth.nic.config.group import GroupPolicy, check_groups, policies_of
 from berth.nic.config.resolve import given_names, resolve
 from berth.nic.config.values import (
     AddressConfig,
@@ -44,9 +44,10 @@ __all__ = [
     "RuleConfig",
     "SysctlConfig",
     "Target",
+    "check_groups",
     "from_document",
     "given_names",
-    "read_groups",
+    "policies_of",
     "resolve",
     "to_document",
 ]

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import attrs
 
-from berth.config.finding import toml_text
+from berth.config.finding import Finding, toml_text
 from berth.config.nic import NicGroup
-from berth.errors import ConfigError
+from berth.config.schema import Config
 from berth.model.device import NicMode
 from berth.nic.config.decode import RESET, Layer, Setting, decode
 from berth.nic.config.field import Field, Guard
@@ -64,26 +64,27 @@ def covered(path: str, names: Iterable[str]) -> bool:
     return any(path == name or path.startswith(f"{name}.") for name in names)
 
 
-def read_groups(
-    groups: Sequence[NicGroup], *, file: str = ""
-) -> tuple[Mapping[str, GroupPolicy], tuple[ConfigError, ...]]:
-    """Read what groups say of claims, and check it as the claims themselves are checked.
+def policies_of(groups: Sequence[NicGroup]) -> Mapping[str, GroupPolicy]:
+    """What groups say of claims, by the group's name; `check_groups` finds no fault in them.
 
     Args:
         groups: From the node's settings, in their order.
-        file: Where they stand, for messages.
-
-    Returns:
-        The policies by group name, and the faults; with a fault the policies are of no use.
     """
-    report = Report()
-    policies: dict[str, GroupPolicy] = {}
-    for number, group in enumerate(groups):
-        name = f"[[nic.group]] {number + 1} {toml_text(group.name)}"
-        root = f"{file}: {name}" if file else name
-        policies[group.name] = _policy(group, root)
-        _check(policies[group.name], report)
-    return policies, report.faults(ConfigError)
+    roots = (f"[[nic.group]] {n + 1} {toml_text(group.name)}" for n, group in enumerate(groups))
+    return {group.name: _policy(group, root) for group, root in zip(groups, roots, strict=True)}
+
+
+def check_groups(config: Config) -> Iterator[Finding]:
+    """Check what groups say of claims as the claims themselves are checked.
+
+    A further check of the node's settings: see `berth.config.load`.
+    """
+    for number, group in enumerate(config.nic.groups):
+        report = Report()
+        policy = _policy(group, "")
+        _check_rights(policy, Place(report=report, root=""))
+        _check_defaults(policy, policy.layer(report).settings)
+        yield from report.findings("nic", "group", number)
 
 
 def _policy(group: NicGroup, root: str) -> GroupPolicy:
@@ -96,11 +97,6 @@ def _policy(group: NicGroup, root: str) -> GroupPolicy:
         claims_deny=group.claims_deny,
         slots=group.shared.slots if group.mode is NicMode.SHARED else 1,
     )
-
-
-def _check(policy: GroupPolicy, report: Report) -> None:
-    _check_rights(policy, Place(report=report, root=policy.root, joint=": ", rank=_BEFORE_ENTRIES))
-    _check_defaults(policy, policy.layer(report).settings)
 
 
 def _modes(group: NicGroup) -> tuple[AttachMode, ...]:

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 import attrs
 
-from berth.config.finding import Cursor
+from berth.config.finding import Cursor, Finding, Steps
 from berth.errors import BerthError
 
 FAULT_LIMIT: Final = 100
@@ -35,6 +35,7 @@ B = TypeVar("B", bound=BerthError)
 class _Told:
     rank: int
     where: str
+    steps: Steps
     found: str
     rule: str
     mend: str
@@ -57,9 +58,10 @@ class Report:
         """Whether further faults are only counted, so that work on their wording is wasted."""
         return len(self._told) >= FAULT_LIMIT
 
-    def add(self, rank: int, where: str, found: str, *, rule: str, mend: str) -> None:
-        """Take a fault; the arguments are those of `BerthError`, after the rank of its text."""
-        told = _Told(rank, _cut(where), _cut(found), _cut(rule), _cut(mend))
+    def add(self, place: Place, found: str, *, rule: str, mend: str) -> None:
+        """Take a fault at a place; the other arguments are those of `BerthError`."""
+        where = _cut(str(place))
+        told = _Told(place.rank, where, place.steps, _cut(found), _cut(rule), _cut(mend))
         self.count += 1
         if told in self._told:
             return
@@ -73,8 +75,23 @@ class Report:
         ordered = sorted(self._told, key=lambda told: told.rank)
         faults = [kind(each.where, each.found, rule=each.rule, mend=each.mend) for each in ordered]
         if self._surplus:
-            faults.append(kind("", f"{self._surplus} more faults are not shown"))
+            faults.append(kind("", self._rest))
         return tuple(faults)
+
+    def findings(self, *above: str | int) -> tuple[Finding, ...]:
+        """The faults as findings in the node's settings, in the order of their finding.
+
+        Args:
+            above: The way to the top of the text that was read.
+        """
+        findings = [_finding(above, each) for each in self._told]
+        if self._surplus:
+            findings.append(Finding(steps=above, joint=": ", found=self._rest))
+        return tuple(findings)
+
+    @property
+    def _rest(self) -> str:
+        return f"and {self._surplus} more, not shown"
 
 
 @attrs.frozen(kw_only=True)
@@ -104,7 +121,7 @@ class Place(Cursor):
 
     def say(self, found: str, *, rule: str = "", mend: str = "") -> None:
         """Note a fault at this place."""
-        self.report.add(self.rank, str(self), found, rule=rule, mend=mend)
+        self.report.add(self, found, rule=rule, mend=mend)
 
     def refuse(self, value: object, *, rule: str, mend: str = "") -> None:
         """Note that ``value``, which stands at this place, is not allowed."""
@@ -144,6 +161,16 @@ def dotted(steps: Sequence[str | int]) -> str:
         else:
             text += f".{step}" if text else step
     return text
+
+
+def _finding(above: Steps, told: _Told) -> Finding:
+    """A fault as a finding, with the number of a list's item where only the list has a name."""
+    steps, joint = told.steps, ": "
+    if steps and isinstance(steps[-1], int):
+        steps, joint = steps[:-1], f"[{steps[-1]}]: "
+    return Finding(
+        steps=(*above, *steps), joint=joint, found=told.found, rule=told.rule, mend=told.mend
+    )
 
 
 def _cut(text: str) -> str:

@@ -92,7 +92,7 @@ def test_fields_when_unknown_in_great_number() -> None:
     faults = _decode(text)[1]
 
     assert len(faults) == FAULT_LIMIT + 1
-    assert faults[-1] == "50 more faults are not shown"
+    assert faults[-1] == "and 50 more, not shown"
 
 
 @pytest.mark.parametrize("value", ["5", '"x"', "[]", "true"])

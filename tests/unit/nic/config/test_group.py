@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from berth.config.nic import ChildKind, NicGroup, NicShared
+from berth.config.load import check
+from berth.config.nic import ChildKind, NicGroup, NicShared, NicTable
+from berth.config.schema import Config
+from berth.errors import ConfigError
 from berth.model.device import NicMode
-from berth.nic.config import AttachMode, read_groups
+from berth.nic.config import AttachMode, check_groups, policies_of
 from berth.nic.config.group import GroupPolicy, covered
+from berth.nic.config.report import FAULT_LIMIT, dotted
 from tests.unit.nic.config.claims import FAST, entry, faults
 
 PLACE = '[[nic.group]] 1 "fast": '
@@ -20,17 +25,12 @@ def _group(mode: NicMode = NicMode.EXCLUSIVE, slots: int = 32, **more: Any) -> N
     return NicGroup(**{"name": "fast", "mode": mode, "shared": shared, **more})
 
 
-def _policy(**more: Any) -> GroupPolicy:
-    policies, found = read_groups([_group(**more)])
-    assert found == ()
-    return policies["fast"]
-
-
 def _faults(**more: Any) -> list[str]:
     """The faults of one group, without its place."""
-    told = [str(fault) for fault in read_groups([_group(**more)])[1]]
-    assert all(fault.startswith(PLACE) for fault in told)
-    return [fault.removeprefix(PLACE) for fault in told]
+    found = list(check_groups(Config(nic=NicTable(groups=(_group(**more),)))))
+    assert {each.steps[:3] for each in found} <= {("nic", "group", 0)}
+    rest = (str(ConfigError("", each.found, rule=each.rule, mend=each.mend)) for each in found)
+    return [f"{dotted(f.steps[3:])}{f.joint}{text}" for f, text in zip(found, rest, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -44,40 +44,84 @@ def _faults(**more: Any) -> list[str]:
 def test_policy_when_of_each_mode(mode: NicMode, modes: tuple[AttachMode, ...], slots: int) -> None:
     """The group's mode says how its devices reach pods, and how many claims share one."""
 
-    policy = _policy(mode=mode, slots=8)
+    policy = policies_of([_group(mode=mode, slots=8)])["fast"]
 
     assert (policy.modes, policy.slots) == (modes, slots)
 
 
-def test_groups_when_several_are_at_fault() -> None:
-    """All faults of all groups are told at once, each with file, table, number and name."""
+def test_policies_when_of_several_groups() -> None:
+    """Each group is told by its number and name."""
 
-    groups = [
-        _group(name="a", defaults={"interface": {"mtu": 20}, "mtu": 1}, claims_may=("rule",)),
-        _group(name="b"),
-        _group(name="c", defaults={"routes": [{"to": "10.0.0.1/8"}]}),
-    ]
-    _, found = read_groups(groups, file="/etc/berth/agent.toml")
+    policies = policies_of([_group(name="a"), _group(name="b", claims_may=("rules",))])
 
-    assert [str(fault) for fault in found] == [
+    assert [policy.root for policy in policies.values()] == [
+        '[[nic.group]] 1 "a"',
+        '[[nic.group]] 2 "b"',
+    ]
+    assert policies["b"].lets_claims_set("rules")
+    assert not policies["a"].lets_claims_set("rules")
+
+
+FILE = """\
+[[nic.group]]
+name = "a"
+match = { driver = ["mlx5_core"] }
+claims_may = ["rules", "sysctls.ipv4.proxy_arp", "rule"]
+defaults = { interface = { mtu = 20 } }
+
+[[nic.group]]
+name = "b"
+match = { driver = ["ice"] }
+defaults = { mtu = 9000 }
+modes = "exclusive"
+
+[[nic.group]]
+name = "c"
+match = { driver = ["igb"] }
+
+[nic.group.defaults]
+routes = [{ to = "10.0.0.1/8" }, { via = 1979-05-27 }]
+"""
+
+
+def test_groups_when_several_are_at_fault(tmp_path: Path) -> None:
+    """All faults of all groups stand among the file's own, each with line, table and name."""
+
+    path = tmp_path / "agent.toml"
+    path.write_text(FILE)
+    report = check(path, also=[check_groups])
+
+    told = [str(fault).removeprefix(f"{path}:") for fault in report.faults]
+    a, b, c = '[[nic.group]] 1 "a":', '[[nic.group]] 2 "b":', '[[nic.group]] 3 "c":'
+    assert [fault for fault in told if "modes" not in fault] == [
+        f'4: {a} claims_may[2]: "rule" is no field of NicConfig; did you mean rules?',
+        f"5: {a} defaults.interface.mtu: 20: it must be a whole number from 68 to 65535",
+        f"10: {b} defaults.mtu: unknown field; did you mean interface.mtu?",
         (
-            '/etc/berth/agent.toml: [[nic.group]] 1 "a": claims_may[0]: "rule" is no field of '
-            "NicConfig; did you mean rules?"
+            f'18: {c} defaults.routes[0].to: "10.0.0.1/8" has bits behind its prefix: '
+            'it must be a network with its prefix, such as "10.1.0.0/16", or "default"; '
+            "write 10.0.0.0/8"
         ),
         (
-            '/etc/berth/agent.toml: [[nic.group]] 1 "a": defaults.interface.mtu: '
-            "20: it must be a whole number from 68 to 65535"
+            f'18: {c} defaults.routes[1].via: "1979-05-27": '
+            'it must be an address without prefix, such as "10.0.0.1"'
         ),
         (
-            '/etc/berth/agent.toml: [[nic.group]] 1 "a": defaults.mtu: '
-            "unknown field; did you mean interface.mtu?"
-        ),
-        (
-            '/etc/berth/agent.toml: [[nic.group]] 3 "c": defaults.routes[0].to: '
-            '"10.0.0.1/8" has bits behind its prefix: it must be a network with its prefix, '
-            'such as "10.1.0.0/16", or "default"; write 10.0.0.0/8'
+            f"18: {c} defaults.routes[1]: lacks to: it must be given: "
+            'a network with its prefix, such as "10.1.0.0/16", or "default"'
         ),
     ]
+    assert len(told) == 7
+    assert "modes" in told[3]
+
+
+def test_groups_when_faults_are_beyond_counting() -> None:
+    """Of one group the first faults are told, and the rest is counted."""
+
+    found = _faults(defaults={f"x{number}": 0 for number in range(FAULT_LIMIT + 5)})
+
+    assert len(found) == FAULT_LIMIT + 1
+    assert found[-1] == ": and 5 more, not shown"
 
 
 def test_defaults_when_they_name_version_and_kind() -> None:

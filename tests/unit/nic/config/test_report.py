@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from berth.config.finding import Finding
 from berth.errors import ClaimError, ConfigError
 from berth.nic.config.report import FAULT_LIMIT, TEXT_LIMIT, Place, Report, dotted, shown
 
@@ -82,7 +83,22 @@ def test_faults_when_more_than_the_limit() -> None:
     faults = report.faults(ClaimError)
 
     assert len(faults) == FAULT_LIMIT + 1
-    assert str(faults[-1]) == "7 more faults are not shown"
+    assert str(faults[-1]) == "and 7 more, not shown"
+
+
+def test_findings_when_of_the_nodes_settings() -> None:
+    """The same faults can be told by whoever knows the file that the text stands in."""
+
+    report = Report()
+    place = Place(report=report, root="x")
+    for number in range(FAULT_LIMIT + 1):
+        place.at("a", number).say("wrong", rule="rule", mend="mend")
+    findings = report.findings("nic", 0)
+
+    assert findings[1] == Finding(
+        steps=("nic", 0, "a"), joint="[1]: ", found="wrong", rule="rule", mend="mend"
+    )
+    assert findings[-1] == Finding(steps=("nic", 0), joint=": ", found="and 1 more, not shown")
 
 
 def test_fault_when_a_part_is_long() -> None:

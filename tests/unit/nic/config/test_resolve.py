@@ -251,7 +251,7 @@ def test_faults_when_an_entry_is_made_of_them() -> None:
 
     assert time.process_time() - begin < 5
     assert len(found) == FAULT_LIMIT + 1
-    assert found[-1] == f"{64 * 1300 - FAULT_LIMIT} more faults are not shown"
+    assert found[-1] == f"and {64 * 1300 - FAULT_LIMIT} more, not shown"
     assert sum(map(len, found)) < 64 * 1024
 
 
