@@ -123,11 +123,12 @@ def read_file(path: Path, *, limit: int = READ_LIMIT) -> bytes | None:
         return None
     except OSError as error:
         raise host_error(error, path, "cannot read") from error
-    with os.fdopen(descriptor, "rb") as file, _refusals(path, "cannot read"):
-        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        data = file.read(limit + 1) if regular else b""
-    if not regular:
+    # Asked before `fdopen`, which refuses a folder in its own way and leaves the descriptor open.
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
         raise HostError(str(path), "is no regular file")
+    with os.fdopen(descriptor, "rb") as file, _refusals(path, "cannot read"):
+        data = file.read(limit + 1)
     if len(data) > limit:
         raise HostError(str(path), f"is longer than {limit} bytes")
     return data

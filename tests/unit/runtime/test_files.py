@@ -122,10 +122,12 @@ def test_read_when_too_long(tmp_path: Path) -> None:
 
 
 def test_read_when_something_else_lies_there(tmp_path: Path) -> None:
-    """A pipe in the place of a file is refused at once, where it could have hung."""
+    """A pipe in the place of a file is refused at once, where it could have hung; so is a folder."""
 
     os.mkfifo(tmp_path / "pipe")
 
+    with pytest.raises(HostError, match="is no regular file"):
+        read_file(tmp_path)
     with pytest.raises(HostError, match="is no regular file"):
         read_file(tmp_path / "pipe")
 
