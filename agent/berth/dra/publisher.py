@@ -1,0 +1,287 @@
+"""Keeps the API server at the slices that the inventory asks for.
+
+One loop: something changed (the inventory, or a slice on the server), gather for `COALESCE_S`, plan
+from the newest state, write what differs. Nothing is queued: a round that failed is not repeated
+but planned anew. What others do to our slices comes by a watch and is undone within that time;
+while nothing changes nothing is sent.
+
+A pool that has used up its allowance (`berth.dra.pacing`) waits without holding up the other one.
+Failures of the server are waited out with growing, spread pauses, and told once.
+
+Source: gpu-and-health.md §6.6; KC §1.5, §4.4, §4.5; cases.md 8, 9, 10.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import attrs
+import trio
+
+from berth.dra.former import remove_former
+from berth.dra.history import NodeHistory
+from berth.dra.nodename import NodeChoice
+from berth.dra.pacing import COALESCE_S, Pace
+from berth.dra.quarantine import Refusal
+from berth.dra.slices import Origin, PoolPlan, Verb
+from berth.dra.writer import Ending, SliceWriter
+from berth.errors import KubeError
+from berth.kube.api import KubeApi, SliceEvent, WatchInterrupted
+from berth.kube.slices import Owner
+from berth.model.inventory import Inventory
+from berth.runtime.latest import Latest
+from berth.runtime.logs import get_log
+
+_SERVER: Final = ""
+"""Stands for the server as a whole where else the name of a pool stands."""
+
+_log = get_log(__name__)
+_chance: Final = random.SystemRandom().random
+
+
+@attrs.frozen(kw_only=True)
+class PoolState:
+    """One pool as it stands on the server."""
+
+    generation: int
+    slices: int
+    devices: int
+
+
+@attrs.frozen(kw_only=True)
+class PublisherStatistics:
+    """How publication fares.
+
+    Attributes:
+        state: One phrase for the operator; ``published`` when all is as it should be.
+        node: Name of the node; empty while there is none to publish for.
+        pools: What stands on the server, by pool.
+        refused: Names of devices that the server does not take.
+        rounds: Rounds of writes begun.
+        writes: Requests that changed something.
+        failures: Failures in a row.
+    """
+
+    state: str
+    node: str
+    pools: Mapping[str, PoolState]
+    refused: tuple[str, ...]
+    rounds: int
+    writes: int
+    failures: int
+
+
+class Publisher:
+    """Publishes one node's devices.
+
+    Args:
+        api: The API server.
+        driver: Name of the driver.
+        inventory: What is to be published; ``None`` until it is known.
+        choice: Which node this is.
+        history: Names under which was published before.
+        chance: Gives random numbers from 0 up to 1, which spread the pauses.
+    """
+
+    def __init__(
+        self,
+        *,
+        api: KubeApi,
+        driver: str,
+        inventory: Latest[Inventory | None],
+        choice: NodeChoice,
+        history: NodeHistory,
+        chance: Callable[[], float] = _chance,
+    ) -> None:
+        self._api = api
+        self._inventory = inventory
+        self._choice = choice
+        self._history = history
+        self._chance = chance
+        # Nothing is written before the Node object gave its UID (`_find_node`).
+        origin = Origin(driver=driver, owner=Owner(name=choice.name, uid=""))
+        self._writer = SliceWriter(api, origin)
+        self._paces: dict[str, Pace] = {}
+        self._problems = {_SERVER: "waiting for the Node object"}
+        self._changed = trio.Event()
+        self._look_at = math.inf
+        self._list_first = False
+        self._rounds = 0
+
+    @property
+    def refusals(self) -> Latest[Mapping[str, Refusal]]:
+        """Devices that the server does not take, by name, for the inventory to leave out."""
+        return self._writer.refusals
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Publish until cancelled; ``started()`` at once, since the server may come later.
+
+        A cancel leaves the slices as they are: kubelet removes them when the driver stays away.
+        """
+        task_status.started()
+        if self._choice.conflict:
+            self._problems[_SERVER] = self._choice.conflict
+            _log.error("nothing is published", reason=self._choice.conflict)
+            await trio.sleep_forever()
+        await self._wait_node()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._follow_slices)
+            nursery.start_soon(self._follow_inventory)
+            nursery.start_soon(self._remove_former)
+            while True:
+                await self._wait_due()
+                await self._publish()
+
+    def statistics(self) -> PublisherStatistics:
+        """Give the state of now."""
+        pools: dict[str, PoolState] = {}
+        for item in self._writer.observed.slices():
+            known = pools.get(item.pool, PoolState(generation=0, slices=0, devices=0))
+            pools[item.pool] = PoolState(
+                generation=max(known.generation, item.generation),
+                slices=known.slices + 1,
+                devices=known.devices + len(item.devices),
+            )
+        return PublisherStatistics(
+            state="; ".join(self._problems.values()) or "published",
+            node=self._choice.name if self._writer.origin.owner.uid else "",
+            pools=pools,
+            refused=tuple(sorted(self.refusals.get())),
+            rounds=self._rounds,
+            writes=self._writer.writes,
+            failures=max((pace.retry.failures for pace in self._paces.values()), default=0),
+        )
+
+    async def _wait_node(self) -> None:
+        owned = await self._owns_node()
+        while not owned:
+            await trio.sleep_until(self._pace(_SERVER).not_before_s)
+            owned = await self._owns_node()
+
+    async def _owns_node(self) -> bool:
+        """Read the Node object, without which a slice would belong to nobody.
+
+        Slices of a Node that was deleted and made anew would be collected at once.
+        """
+        try:
+            node = await self._api.get_node(self._choice.name)
+        except KubeError as error:
+            self._fail(_SERVER, self._choice.missing(error))
+            return False
+        owner = Owner(name=node.name, uid=node.uid)
+        self._writer.origin = attrs.evolve(self._writer.origin, owner=owner)
+        self._succeed(_SERVER)
+        return True
+
+    async def _follow_slices(self) -> None:
+        await self._api.watch_slices(self._writer.query, self._report)
+
+    def _report(self, event: SliceEvent) -> None:
+        if isinstance(event, WatchInterrupted):
+            if event.attempts == 1:
+                _log.warning("slices are not watched", reason=event.error, retry_s=event.retry_s)
+        elif self._writer.observed.apply(event):
+            self._changed.set()
+
+    async def _follow_inventory(self) -> None:
+        async for _ in self._inventory.changes():
+            self._changed.set()
+
+    async def _remove_former(self) -> None:
+        await remove_former(
+            self._api,
+            driver=self._writer.origin.driver,
+            node=self._choice.name,
+            history=self._history,
+        )
+
+    async def _wait_due(self) -> None:
+        """Wait until a round may be due: something changed, or a pause is over."""
+        with trio.move_on_at(self._look_at):
+            await self._changed.wait()
+        await trio.sleep(COALESCE_S)
+        self._changed = trio.Event()
+        self._look_at = math.inf
+
+    async def _publish(self) -> None:
+        """Make a round for each pool that is due and may be written now."""
+        inventory = self._inventory.get()
+        if inventory is None or not self._writer.observed.listed:
+            missing = "the first scan" if inventory is None else "the list of slices"
+            self._problems[_SERVER] = f"waiting for {missing}"
+            return
+        if not self._is_ready(_SERVER) or not await self._catch_up():
+            return
+        plans = self._writer.plan(inventory.devices)
+        if any(write.verb is Verb.CREATE for due in plans for write in due.writes):
+            if not await self._owns_node():
+                return
+            plans = self._writer.plan(inventory.devices)
+        for due in plans:
+            if not due.writes:
+                self._succeed(due.pool)
+            elif self._is_ready(due.pool):
+                await self._write(due)
+
+    async def _catch_up(self) -> bool:
+        """Read our slices anew after a failure: whether a request was carried out is not known."""
+        if self._list_first:
+            try:
+                await self._writer.relist()
+            except KubeError as error:
+                self._fail(_SERVER, f"cannot list slices: {error}")
+                return False
+            self._list_first = False
+        self._succeed(_SERVER)
+        return True
+
+    async def _write(self, due: PoolPlan) -> None:
+        pace = self._pace(due.pool)
+        self._paces[due.pool] = pace.spent(trio.current_time())
+        self._rounds += 1
+        try:
+            ending = await self._writer.write(due)
+        except KubeError as error:
+            self._list_first = True
+            self._fail(due.pool, f"cannot write pool {due.pool}: {error}")
+            return
+        self._succeed(due.pool)
+        if ending is not Ending.DONE:
+            self._list_first |= ending is Ending.STALE
+            self._changed.set()
+
+    def _pace(self, what: str) -> Pace:
+        return self._paces.get(what, Pace())
+
+    def _is_ready(self, what: str) -> bool:
+        """Whether the pace of a pool, or of the server as a whole, lets a round be made now.
+
+        If not, it will be looked at when it does.
+        """
+        now = trio.current_time()
+        ready_at = self._pace(what).ready_at_s(now)
+        if ready_at <= now:
+            return True
+        self._look_at = min(self._look_at, ready_at)
+        if what not in self._problems:
+            self._problems[what] = f"pool {what} waits: it was written too often"
+        return False
+
+    def _fail(self, what: str, reason: str) -> None:
+        """Count a failure, and tell it unless it is the same as before."""
+        now = trio.current_time()
+        pace = self._paces[what] = self._pace(what).failed(now, chance=self._chance())
+        self._look_at = min(self._look_at, pace.not_before_s)
+        if self._problems.get(what) != reason:
+            _log.warning("slices are behind", reason=reason, retry_s=pace.not_before_s - now)
+        self._problems[what] = reason
+
+    def _succeed(self, what: str) -> None:
+        self._problems.pop(what, None)
+        failures = self._pace(what).retry.failures
+        if failures:
+            self._paces[what] = self._pace(what).succeeded()
+            _log.info("API server answers again", pool=what or "any", failures=failures)

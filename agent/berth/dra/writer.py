@@ -1,0 +1,180 @@
+"""Plans and makes the writes of one node's slices, and learns from what the server answers.
+
+The decisions lie in `berth.dra.slices` and `berth.dra.quarantine`; here they meet the requests.
+When the process ends between two requests, or a request fails, nothing has to be undone: the next
+plan starts from what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Final
+
+import trio
+
+from berth.dra.observed import ObservedSlices
+from berth.dra.quarantine import Quarantine, Refusal, refusals_of, unshared_in
+from berth.dra.slices import Accepted, Edition, Origin, PoolPlan, Verb, Write, plan
+from berth.errors import KubeError
+from berth.kube.api import KubeApi, SliceQuery
+from berth.kube.compare import differences
+from berth.kube.slices import Slice
+from berth.model.device import Device
+from berth.runtime.latest import Latest
+from berth.runtime.logs import get_log
+
+INVALID: Final = 422
+_STALE: Final = frozenset({404, 409})
+_SHOWN: Final = 5
+_log = get_log(__name__)
+
+
+class Ending(Enum):
+    """How a round of writes ended, where it did not fail."""
+
+    DONE = "done"
+    STALE = "somebody else wrote in between"
+    REFUSED = "the server does not take a device"
+
+
+class SliceWriter:
+    """The slices of one node: as they are, as they are to be, and the way between.
+
+    Args:
+        api: The API server.
+        origin: Who publishes.
+    """
+
+    def __init__(self, api: KubeApi, origin: Origin) -> None:
+        self.refusals: Latest[Mapping[str, Refusal]] = Latest({})
+        """Devices that the server does not take, by name."""
+        self.query = SliceQuery(driver=origin.driver, node_name=origin.node_name)
+        self.observed = ObservedSlices(self.query)
+        self.origin = origin
+        self.writes = 0
+        """Requests so far that changed something."""
+        self._api = api
+        self._quarantine = Quarantine()
+        self._devices: Mapping[str, Device] = {}
+        self._editions: dict[str, Edition] = {}
+        self._accepted: dict[tuple[str, int], Accepted] = {}
+
+    def plan(self, devices: Iterable[Device]) -> tuple[PoolPlan, ...]:
+        """What is due now for these devices, by pool; a name that comes twice counts once."""
+        by_name: dict[str, Device] = {}
+        for device in devices:
+            by_name.setdefault(device.name, device)
+        self._devices = by_name
+        self._set_quarantine(self._quarantine.revised(by_name.values()))
+        plans = plan(
+            self.origin,
+            filter(self._quarantine.admits, by_name.values()),
+            self.observed.slices(),
+            editions=self._editions,
+            accepted=self._accepted,
+        )
+        for item in plans:
+            if not item.writes and item.edition is not None:
+                self._editions[item.pool] = item.edition
+        return plans
+
+    async def relist(self) -> None:
+        """Read all of our slices anew.
+
+        Raises:
+            KubeError: The server does not give them.
+        """
+        self.observed.list(await self._api.list_slices(self.query))
+
+    async def write(self, due: PoolPlan) -> Ending:
+        """Make the writes of one pool, up to the first that does not succeed.
+
+        Raises:
+            KubeError: The server failed, or refused for another reason than a device.
+        """
+        began = trio.current_time()
+        if due.edition is not None:
+            self._editions[due.pool] = due.edition
+        for item in due.writes:
+            ending = await self._write_one(due.pool, item)
+            if ending is not Ending.DONE:
+                return ending
+        _tell(due, took_s=trio.current_time() - began)
+        return Ending.DONE
+
+    async def _write_one(self, pool: str, item: Write) -> Ending:
+        try:
+            if item.verb is Verb.DELETE:
+                await self._api.delete_slice(item.slice)
+                self.observed.removed(item.slice)
+                self.writes += 1
+                return Ending.DONE
+            store = self._api.create_slice if item.verb is Verb.CREATE else self._api.update_slice
+            got = await store(item.slice)
+        except KubeError as error:
+            return self._judge(error, item)
+        self.writes += 1
+        self.observed.wrote(got)
+        return self._learn(pool, item, got)
+
+    def _judge(self, error: KubeError, item: Write) -> Ending:
+        """Tell a refusal that has a remedy here from a failure, which is raised again."""
+        if error.status in _STALE and item.verb is not Verb.CREATE:
+            return Ending.STALE
+        refused = refusals_of(error, item.slice, self._devices) if error.status == INVALID else ()
+        if not refused:
+            raise error
+        self._refuse(refused)
+        return Ending.REFUSED
+
+    def _learn(self, pool: str, item: Write, got: Slice) -> Ending:
+        """Take what the server made of a write for that write."""
+        if item.index is None:
+            return Ending.DONE
+        self._accepted.pop((pool, item.index), None)
+        differing = differences(item.slice, got)
+        if not differing:
+            return Ending.DONE
+        self._accepted[pool, item.index] = Accepted(sent=item.slice, got=got)
+        unshared = unshared_in(item.slice, got, self._devices)
+        if unshared:
+            self._refuse(unshared)
+            return Ending.REFUSED
+        _log.warning(
+            "API server stored a slice otherwise than it was sent, which is accepted",
+            slice=got.name,
+            fields=",".join(difference.path for difference in differing[:_SHOWN]),
+            count=len(differing),
+        )
+        return Ending.DONE
+
+    def _refuse(self, refused: Iterable[Refusal]) -> None:
+        for refusal in refused:
+            _log.warning(
+                "device is left out of the slices",
+                device=refusal.device.name,
+                reason=refusal.exclusion.detail,
+                next="when its facts change",
+            )
+        self._set_quarantine(self._quarantine.with_refusals(refused))
+
+    def _set_quarantine(self, quarantine: Quarantine) -> None:
+        self._quarantine = quarantine
+        self.refusals.set(quarantine.refusals)
+
+
+def _tell(due: PoolPlan, *, took_s: float) -> None:
+    counts = {verb.value: 0 for verb in Verb}
+    for item in due.writes:
+        counts[item.verb.value] += 1
+    edition = due.edition
+    _log.info(
+        "slices written",
+        pool=due.pool,
+        generation=0 if edition is None else edition.generation,
+        slices=0 if edition is None else len(edition.slots),
+        devices=0 if edition is None else edition.device_count,
+        **counts,
+        took_s=took_s,
+    )

@@ -1,0 +1,195 @@
+"""An API server in memory behind `KubeApi`, with faults to order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+import attrs
+import trio
+
+from berth.errors import KubeError
+from berth.kube.api import (
+    Identity,
+    Node,
+    ServerVersion,
+    SliceEvent,
+    SliceGone,
+    SliceQuery,
+    SliceSeen,
+    SlicesListed,
+    WatchInterrupted,
+)
+from berth.kube.slices import Slice
+from berth.kube.status import DeviceStatus
+from berth.model.claim import Claim, ClaimRef
+
+
+class FakeApi:
+    """Slices and nodes; every change is seen by the watches, unless they are cut.
+
+    Attributes:
+        requests: Verb and time of every request that would change something.
+        refuse: Called with the verb and the slice before a write; may raise.
+        store: Called with what is to be stored; gives what the server makes of it.
+    """
+
+    def __init__(self, *nodes: Node, node_name: str = "") -> None:
+        self.identity = Identity(
+            kind="kubelet", source="/etc/kubelet.conf", server="https://api", node_name=node_name
+        )
+        self.nodes = {node.name: node for node in nodes}
+        self.slices: dict[str, Slice] = {}
+        self.requests: list[tuple[str, float]] = []
+        self.reads = 0
+        self.refuse: Callable[[str, Slice], None] = lambda _verb, _slice: None
+        self.store: Callable[[Slice], Slice] = lambda item: item
+        self.fail: KubeError | None = None
+        self._watches: list[tuple[SliceQuery, Callable[[SliceEvent], None]]] = []
+        self._cut = False
+        self._version = 100
+
+    def owned(self, driver: str = "berth.dev") -> list[Slice]:
+        """Give the slices of a driver, by name."""
+        return [item for _, item in sorted(self.slices.items()) if item.driver == driver]
+
+    def devices(self) -> list[str]:
+        """Give the names of all published devices, in the scheduler's order."""
+        return [device["name"] for item in self.owned() for device in item.devices]
+
+    def drop(self, name: str) -> None:
+        """Delete a slice by another hand."""
+        self._tell(SliceGone(slice=self.slices.pop(name)))
+
+    def put(self, item: Slice) -> None:
+        """Store a slice by another hand."""
+        self._store(item)
+
+    def cut_watches(self) -> None:
+        """Let nothing be seen any more."""
+        self._cut = True
+        error = KubeError("watch", "connection reset")
+        for _, report in self._watches:
+            report(WatchInterrupted(error=error, retry_s=1.0, attempts=1))
+
+    def mend_watches(self) -> None:
+        """Let the watches go on, with the whole list first."""
+        self._cut = False
+        for query, report in self._watches:
+            report(SlicesListed(slices=self._matching(query)))
+
+    async def list_slices(self, query: SliceQuery) -> tuple[Slice, ...]:
+        """Give the slices."""
+        await self._read()
+        return self._matching(query)
+
+    async def watch_slices(
+        self, query: SliceQuery, report: Callable[[SliceEvent], None]
+    ) -> NoReturn:
+        """Report until cancelled."""
+        await trio.lowlevel.checkpoint()
+        report(SlicesListed(slices=self._matching(query)))
+        self._watches.append((query, report))
+        try:
+            while True:
+                await trio.sleep_forever()
+        finally:
+            self._watches.remove((query, report))
+
+    async def create_slice(self, wanted: Slice) -> Slice:
+        """Create a slice."""
+        await self._write("create", wanted)
+        self._version += 1
+        name = f"{wanted.generate_name[:58]}{self._version:05d}"
+        return self._store(attrs.evolve(wanted, name=name, uid=f"uid-{self._version}"))
+
+    async def update_slice(self, wanted: Slice) -> Slice:
+        """Replace a slice."""
+        await self._write("update", wanted)
+        known = self.slices.get(wanted.name)
+        if known is None:
+            raise KubeError(wanted.name, "gone", status=404)
+        if known.resource_version != wanted.resource_version:
+            raise KubeError(wanted.name, "conflict", status=409)
+        return self._store(wanted)
+
+    async def delete_slice(self, gone: Slice) -> None:
+        """Delete a slice."""
+        await self._write("delete", gone)
+        known = self.slices.get(gone.name)
+        if known is None:
+            return
+        if (known.uid, known.resource_version) != (gone.uid, gone.resource_version):
+            raise KubeError(gone.name, "conflict", status=409)
+        self.drop(gone.name)
+
+    async def get_node(self, name: str) -> Node:
+        """Give a node."""
+        await self._read()
+        if name not in self.nodes:
+            raise KubeError(f"node {name}", "not found", status=404)
+        return self.nodes[name]
+
+    async def get_claim(self, ref: ClaimRef, *, driver: str) -> Claim:
+        """Have no claims."""
+        await trio.lowlevel.checkpoint()
+        raise KubeError(str(ref), f"no claims of {driver}", status=404)
+
+    async def apply_claim_status(
+        self, ref: ClaimRef, devices: Sequence[DeviceStatus], *, driver: str, manager: str
+    ) -> None:
+        """Have no claims."""
+        await trio.lowlevel.checkpoint()
+        raise KubeError(str(ref), f"{driver} {manager} {len(devices)}", status=404)
+
+    async def pod_is_ending(self, namespace: str, name: str, *, uid: str) -> bool:
+        """Have no pods."""
+        await trio.lowlevel.checkpoint()
+        raise KubeError(f"{namespace}/{name}", f"no pod {uid}", status=404)
+
+    async def server_version(self) -> ServerVersion:
+        """Give a version."""
+        await trio.lowlevel.checkpoint()
+        return ServerVersion(major=1, minor=37, text="v1.37.2")
+
+    def local_endpoints(self) -> tuple[str, ...]:
+        """Have no connection."""
+        return ()
+
+    async def _read(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self.reads += 1
+        if self.fail is not None:
+            raise self.fail
+
+    async def _write(self, verb: str, item: Slice) -> None:
+        await trio.lowlevel.checkpoint()
+        self.requests.append((verb, trio.current_time()))
+        if self.fail is not None:
+            raise self.fail
+        self.refuse(verb, item)
+        assert len({device["name"] for device in item.devices}) == len(item.devices) <= 128
+
+    def _store(self, item: Slice) -> Slice:
+        self._version += 1
+        stored = attrs.evolve(
+            self.store(item), generate_name="", resource_version=str(self._version)
+        )
+        self.slices[stored.name] = stored
+        self._tell(SliceSeen(slice=stored))
+        return stored
+
+    def _tell(self, event: SliceSeen | SliceGone) -> None:
+        for query, report in () if self._cut else self._watches:
+            if event.slice in self._matching(query, (event.slice,)):
+                report(event)
+
+    def _matching(
+        self, query: SliceQuery, slices: Sequence[Slice] | None = None
+    ) -> tuple[Slice, ...]:
+        found = self.slices.values() if slices is None else slices
+        return tuple(
+            item
+            for item in found
+            if item.driver == query.driver and query.node_name in {"", item.node_name}
+        )
