@@ -1,7 +1,7 @@
 """The publisher by the clock of the test: what is written, how often, and what is left alone."""
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -28,6 +28,24 @@ NODE = "worker-7"
 POOL = f"{NODE}/nic"
 
 
+class MemoryHistory(NodeHistory):
+    """Former names without a disk, whose threads the clock of the test would not wait for."""
+
+    def __init__(self) -> None:
+        super().__init__(Folder(Path("/nowhere")))
+        self.names: tuple[str, ...] = ()
+
+    async def read(self) -> tuple[str, ...]:
+        """Give the names."""
+        await trio.lowlevel.checkpoint()
+        return self.names
+
+    async def write(self, names: Iterable[str]) -> None:
+        """Keep the names."""
+        await trio.lowlevel.checkpoint()
+        self.names = tuple(sorted(names))
+
+
 @attrs.define
 class Scene:
     """A publisher at work, its server and its inventory."""
@@ -35,7 +53,7 @@ class Scene:
     api: FakeApi
     inventory: Latest[Inventory | None]
     publisher: Publisher
-    folder: Folder
+    history: MemoryHistory
 
     def show(self, *devices: Device) -> None:
         """Put another inventory there."""
@@ -55,8 +73,9 @@ Open = Callable[..., AbstractAsyncContextManager[Scene]]
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Open:
-    """Give a way to start a publisher; the folder and the server may be those of another one."""
+def scene() -> Open:
+    """Give a way to start publishers of one machine; the server may be that of an earlier one."""
+    history = MemoryHistory()
 
     @asynccontextmanager
     async def begin(
@@ -64,20 +83,19 @@ def scene(tmp_path: Path) -> Open:
     ) -> AsyncIterator[Scene]:
         api = FakeApi(Node(name=NODE, uid="node-uid")) if api is None else api
         choice = NodeChoice(name=NODE, source="test", host_name=NODE) if choice is None else choice
-        folder = Folder(tmp_path)
         inventory: Latest[Inventory | None] = Latest(Inventory(devices=devices))
         publisher = Publisher(
             api=api,
             driver="berth.dev",
             inventory=inventory,
             choice=choice,
-            history=NodeHistory(folder),
+            history=history,
             chance=lambda: 0.0,
         )
         async with trio.open_nursery() as nursery:
             await nursery.start(publisher.run)
             await trio.sleep(1)
-            yield Scene(api=api, inventory=inventory, publisher=publisher, folder=folder)
+            yield Scene(api=api, inventory=inventory, publisher=publisher, history=history)
             nursery.cancel_scope.cancel()
 
     return begin
@@ -130,7 +148,7 @@ async def test_run_waits_for_the_first_scan(autojump_clock: MockClock, scene: Op
         driver="berth.dev",
         inventory=publisher_inventory,
         choice=NodeChoice(name=NODE),
-        history=NodeHistory(it.folder),
+        history=it.history,
     )
     async with trio.open_nursery() as nursery:
         await nursery.start(publisher.run)
@@ -494,7 +512,7 @@ async def test_run_removes_the_slices_of_a_renamed_node(
         await trio.sleep(1)
 
         assert {"renamed", "other"} == {item.node_name for item in api.owned()}
-        assert await NodeHistory(it.folder).read() == ("renamed",)
+        assert it.history.names == ("renamed",)
 
 
 async def test_run_warns_once_when_the_former_node_is_out_of_reach(
@@ -518,4 +536,4 @@ async def test_run_warns_once_when_the_former_node_is_out_of_reach(
         assert mine in api.owned()
         assert len(warnings(caplog)) == 1
         assert mine.name in str([getattr(r, "berth_fields", {}) for r in caplog.records])
-        assert await NodeHistory(it.folder).read() == ("renamed", NODE)
+        assert it.history.names == ("renamed", NODE)

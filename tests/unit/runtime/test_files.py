@@ -122,7 +122,7 @@ def test_read_when_too_long(tmp_path: Path) -> None:
 
 
 def test_read_when_something_else_lies_there(tmp_path: Path) -> None:
-    """A pipe in the place of a file is refused at once, where it could have hung; so is a folder."""
+    """A pipe in the place of a file is refused where it could have hung; so is a folder."""
 
     os.mkfifo(tmp_path / "pipe")
 
