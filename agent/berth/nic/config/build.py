@@ -49,10 +49,11 @@ def build(values: Mapping[str, Any]) -> NicConfig:
 
 def plain(config: NicConfig) -> dict[str, Json]:
     """A configuration as JSON, every field that has a value in it; `build` reads it back."""
-    return _plain_object(config, "")
+    return plain_object(config, "")
 
 
-def _plain_object(value: object, path: str) -> dict[str, Json]:
+def plain_object(value: object, path: str) -> dict[str, Json]:
+    """A part of a configuration as JSON: the object at ``path``, ``[]`` behind a list's name."""
     result: dict[str, Json] = {}
     for name, field in MEMBERS[path].items():
         inner = join(path, name)
@@ -60,9 +61,9 @@ def _plain_object(value: object, path: str) -> dict[str, Json]:
         if member is None or member == "":
             continue
         if field is None:
-            result[name] = _plain_object(member, inner)
+            result[name] = plain_object(member, inner)
         elif isinstance(field.form, Objects):
-            result[name] = [_plain_object(item, f"{inner}[]") for item in member]
+            result[name] = [plain_object(item, f"{inner}[]") for item in member]
         else:
             result[name] = _plain_value(member)
     return result

@@ -114,7 +114,7 @@ def _items(form: Objects, raw: object, place: Place, path: str) -> Setting:
     before = place.report.count
     values, places = [], []
     for number, item in enumerate(form.read(raw, place) or ()):
-        built = _item(item, place.at(number), path)
+        built = read_item(item, place.at(number), path)
         if built is not None:
             values.append(built)
             places.append(place.at(number))
@@ -123,7 +123,8 @@ def _items(form: Objects, raw: object, place: Place, path: str) -> Setting:
     return Setting(value=tuple(values), place=place, item_places=tuple(places), sound=sound)
 
 
-def _item(raw: object, place: Place, path: str) -> object | None:
+def read_item(raw: object, place: Place, path: str) -> object | None:
+    """Read one item of the list at ``path``; ``None`` when that was refused."""
     if not isinstance(raw, Mapping):
         place.refuse(raw, rule="it must be an object")
         return None

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Final, Generic, TypeVar
 
 import attrs
+from typing_extensions import override
 
 from berth.config.finding import Cursor
 from berth.config.forms import Form, listed
@@ -34,10 +35,12 @@ class Word(Form[E], Generic[E]):
     later: tuple[str, ...] = ()
 
     @property
-    def label(self) -> str:  # noqa: D102 - told by Form
+    @override
+    def label(self) -> str:
         return listed([shown(word.value) for word in self.kind], last="or")
 
-    def read(self, value: object, cursor: Cursor) -> E | None:  # noqa: D102 - told by Form
+    @override
+    def read(self, value: object, cursor: Cursor) -> E | None:
         for word in self.kind:
             if isinstance(value, str) and value == word.value:
                 return word
@@ -56,10 +59,12 @@ class Numbers(Form[int]):
     allowed: tuple[int, ...]
 
     @property
-    def label(self) -> str:  # noqa: D102 - told by Form
+    @override
+    def label(self) -> str:
         return listed([str(number) for number in self.allowed], last="or")
 
-    def read(self, value: object, cursor: Cursor) -> int | None:  # noqa: D102 - told by Form
+    @override
+    def read(self, value: object, cursor: Cursor) -> int | None:
         if type(value) is int and value in self.allowed:
             return value
         cursor.refuse(value, rule=f"it must be {self.label}")
@@ -79,10 +84,12 @@ class Written(Form[T], Generic[T]):
     parse: Callable[[str], T | Refusal]
 
     @property
-    def label(self) -> str:  # noqa: D102 - told by Form
+    @override
+    def label(self) -> str:
         return self.what
 
-    def read(self, value: object, cursor: Cursor) -> T | None:  # noqa: D102 - told by Form
+    @override
+    def read(self, value: object, cursor: Cursor) -> T | None:
         rule = f"it must be {self.what}"
         if not isinstance(value, str):
             cursor.refuse(value, rule=rule)
@@ -99,10 +106,12 @@ class TableNumber(Form[int]):
     """A routing table, by number or as ``main``; not those that the kernel keeps for itself."""
 
     @property
-    def label(self) -> str:  # noqa: D102 - told by Form
+    @override
+    def label(self) -> str:
         return f'"main" or a whole number from 1 to {_TABLE_LIMIT}, not 253 or 255'
 
-    def read(self, value: object, cursor: Cursor) -> int | None:  # noqa: D102 - told by Form
+    @override
+    def read(self, value: object, cursor: Cursor) -> int | None:
         if value == "main":
             return MAIN_TABLE
         if type(value) is int and value in _TABLES_OF_THE_KERNEL:
@@ -122,10 +131,12 @@ class Words(Form["tuple[str, ...]"]):
     allowed: tuple[str, ...]
 
     @property
-    def label(self) -> str:  # noqa: D102 - told by Form
+    @override
+    def label(self) -> str:
         return f"list of {listed([shown(word) for word in self.allowed])}, or some of them"
 
-    def read(self, value: object, cursor: Cursor) -> tuple[str, ...] | None:  # noqa: D102 - see Form
+    @override
+    def read(self, value: object, cursor: Cursor) -> tuple[str, ...] | None:
         if not isinstance(value, list):
             cursor.refuse(value, rule=f"it must be a {self.label}")
             return None
@@ -148,12 +159,12 @@ class Objects(Form["tuple[object, ...]"]):
     limit: int
 
     @property
-    def label(self) -> str:  # noqa: D102 - told by Form
+    @override
+    def label(self) -> str:
         return f"list of at most {self.limit} objects"
 
-    def read(  # noqa: D102 - told by Form
-        self, value: object, cursor: Cursor
-    ) -> tuple[object, ...] | None:
+    @override
+    def read(self, value: object, cursor: Cursor) -> tuple[object, ...] | None:
         if not isinstance(value, list):
             cursor.refuse(value, rule=f"it must be a {self.label}")
             return None
@@ -169,8 +180,10 @@ class Later(Form[None]):
     what: str
 
     @property
-    def label(self) -> str:  # noqa: D102 - told by Form
+    @override
+    def label(self) -> str:
         return self.what
 
-    def read(self, value: object, cursor: Cursor) -> None:  # noqa: ARG002, D102 - told by Form
+    @override
+    def read(self, value: object, cursor: Cursor) -> None:
         cursor.say(f"{cursor.steps[-1]} is not available in this version", mend="drop it")

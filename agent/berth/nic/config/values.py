@@ -22,9 +22,9 @@ import attrs
 
 from berth.model.claim import ClaimRef
 
-Ip: TypeAlias = "IPv4Address | IPv6Address"
-Network: TypeAlias = "IPv4Network | IPv6Network"
-HostAddress: TypeAlias = "IPv4Interface | IPv6Interface"
+Ip: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+HostAddress: TypeAlias = IPv4Interface | IPv6Interface
 
 MAIN_TABLE: Final = 254
 """The routing table ``main``. Source: Linux ``include/uapi/linux/rtnetlink.h``."""

@@ -55,7 +55,7 @@ RULES = "c.rules[0].zzz: unknown field: known here are priority, from, to, table
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ('{"interface": {"nmae": 1}}', "c.interface.nmae: unknown field; did you mean name?"),
+        ('{"interface": {"nme": 1}}', "c.interface.nme: unknown field; did you mean name?"),
         ('{"interface": {"MTU": 1}}', "c.interface.MTU: unknown field; did you mean mtu?"),
         (
             '{"interface": {"hardware_addr": 1}}',

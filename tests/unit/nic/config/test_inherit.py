@@ -13,6 +13,8 @@ from berth.nic.config import (
     NeighborConfig,
     RouteConfig,
     RouteScope,
+    from_document,
+    to_document,
 )
 from tests.unit.nic.config.claims import NIC, class_faults, entry, resolved
 
@@ -113,3 +115,49 @@ def test_inherit_when_the_own_list_is_too_long_already() -> None:
     }
 
     assert class_faults(own, facts=HOME) == ["addresses: 17 items: at most 16 are allowed"]
+
+
+def test_home_when_it_has_what_no_claim_can_say() -> None:
+    """It is refused by its name, not dropped, and not told again as something missing."""
+
+    odd = HomeSettings(
+        addresses=(AddressConfig(address=ip_interface("10.0.0.5/0")), ADDRESS),
+        routes=(attrs.evolve(ROUTE, table=253), attrs.evolve(ROUTE, source=ip_address("10.9.9.9"))),
+        neighbors=(attrs.evolve(NEIGHBOR, hardware_addr="33:33:00:00:00:01"),),
+    )
+    wish = {"inherit": ["addresses", "routes", "neighbors"]}
+
+    assert class_faults(wish, facts=attrs.evolve(NIC, home=odd)) == [
+        (
+            'inherit["10.0.0.5"].address: "10.0.0.5/0" has the prefix 0, which would take every '
+            'destination: it must be the address of a host with its prefix, such as "10.0.0.5/24"'
+        ),
+        (
+            'inherit["10.1.0.0/16, table 253, metric 0"].table: '
+            "253 is the kernel's own table default: "
+            "routes and rules of a claim stay out of it"
+        ),
+        (
+            'inherit["10.0.0.9"].hardwareAddr: "33:33:00:00:00:01" is a group address: '
+            'it must be a unicast address of 6 octets, such as "02:00:00:00:00:01"'
+        ),
+    ]
+
+
+def test_address_when_its_duplicates_were_searched_for_at_home() -> None:
+    """An inherited IPv6 address is used at once, so that routes can name it as source."""
+
+    address = AddressConfig(address=ip_interface("fd00::5/64"), no_dad=False)
+    route = RouteConfig(
+        to=ip_network("fd01::/64"),
+        source=ip_address("fd00::5"),
+        scope=RouteScope.GLOBAL,
+        metric=1024,
+    )
+    facts = attrs.evolve(NIC, home=HomeSettings(addresses=(address,), routes=(route,)))
+    wish = entry({"inherit": ["addresses", "routes"]}, source=CLASS)
+    config = resolved(wish, facts=facts)[0].config
+
+    assert config.addresses == (attrs.evolve(address, no_dad=True),)
+    assert config.routes == (route,)
+    assert from_document(to_document(config), where="x") == config
