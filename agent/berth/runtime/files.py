@@ -152,25 +152,32 @@ def remove_file(path: Path) -> bool:
     return True
 
 
-def list_names(folder: Path, *, prefix: str = "", suffix: str = "") -> tuple[str, ...]:
+def list_names(
+    folder: Path, *, prefix: str = "", suffix: str = "", any_kind: bool = False
+) -> tuple[str, ...]:
     """Give the names of the regular files in a folder, sorted; none when it is missing.
 
     Temporary files of a write under way and other hidden files are left out.
+
+    Args:
+        any_kind: Name folders, links and pipes as well: what lies where a file belongs.
 
     Raises:
         HostError: It cannot be read.
     """
     return tuple(
         name
-        for name in _file_names(folder)
+        for name in _entry_names(folder, any_kind=any_kind)
         if name.startswith(prefix) and name.endswith(suffix) and not name.startswith(".")
     )
 
 
-def _file_names(folder: Path) -> list[str]:
+def _entry_names(folder: Path, *, any_kind: bool = False) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
+            return sorted(
+                entry.name for entry in entries if any_kind or entry.is_file(follow_symlinks=False)
+            )
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -178,7 +185,7 @@ def _file_names(folder: Path) -> list[str]:
 
 
 def quarantine_file(path: Path) -> Path:
-    """Move a file that cannot be used out of the way, and give its new path beside it.
+    """Move a file, or what lies in its place, out of the way; give its new path beside it.
 
     The new name ends in ``.bad-N`` with the first N that is free, so nothing is overwritten and
     no listing by suffix meets it again.
@@ -190,14 +197,23 @@ def quarantine_file(path: Path) -> Path:
         for number in range(1, 10_000):
             aside = path.with_name(f"{path.name}.bad-{number}")
             try:
-                # A link refuses to overwrite, a rename does not.
-                os.link(path, aside, follow_symlinks=False)
+                _move_aside(path, aside)
             except FileExistsError:
                 continue
-            path.unlink()
             _sync_folder(path.parent)
             return aside
     raise HostError(str(path), "cannot set aside: too many files were set aside before")
+
+
+def _move_aside(path: Path, aside: Path) -> None:
+    if not stat.S_ISDIR(path.lstat().st_mode):
+        # A link refuses to overwrite, a rename does not.
+        os.link(path, aside, follow_symlinks=False)
+        path.unlink()
+    elif os.path.lexists(aside):
+        raise FileExistsError(aside)
+    else:
+        path.rename(aside)
 
 
 def sweep_temporaries(folder: Path) -> tuple[Path, ...]:
@@ -210,7 +226,7 @@ def sweep_temporaries(folder: Path) -> tuple[Path, ...]:
     """
     leftovers = [
         folder / name
-        for name in _file_names(folder)
+        for name in _entry_names(folder)
         if name.startswith(_PREFIX) and name.endswith(_SUFFIX)
     ]
     for path in leftovers:
@@ -250,9 +266,13 @@ class Folder:
         """Remove one file; see `remove_file`."""
         return await run_in_thread("files", remove_file, self.path / name)
 
-    async def names(self, *, prefix: str = "", suffix: str = "") -> tuple[str, ...]:
+    async def names(
+        self, *, prefix: str = "", suffix: str = "", any_kind: bool = False
+    ) -> tuple[str, ...]:
         """List the files; see `list_names`."""
-        return await run_in_thread("files", list_names, self.path, prefix=prefix, suffix=suffix)
+        return await run_in_thread(
+            "files", list_names, self.path, prefix=prefix, suffix=suffix, any_kind=any_kind
+        )
 
     async def quarantine(self, name: str) -> Path:
         """Set one file aside; see `quarantine_file`."""

@@ -195,6 +195,19 @@ def test_quarantine_when_names_are_taken(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["a.json.bad-1", "a.json.bad-2"]
 
 
+def test_quarantine_when_a_folder_lies_there(tmp_path: Path) -> None:
+    """A folder in the place of a file is seen when asked for, and set aside as a file is."""
+
+    for _ in range(2):
+        (tmp_path / "a.json" / "inside").mkdir(parents=True)
+        assert list_names(tmp_path, suffix=".json") == ()
+        assert list_names(tmp_path, suffix=".json", any_kind=True) == ("a.json",)
+        quarantine_file(tmp_path / "a.json")
+
+    assert names_in(tmp_path) == ["a.json.bad-1", "a.json.bad-2"]
+    assert (tmp_path / "a.json.bad-2" / "inside").is_dir()
+
+
 def test_sweep_leaves_other_files(tmp_path: Path) -> None:
     """Only the temporary files of our own writes are removed."""
 
