@@ -1,23 +1,22 @@
 """Claim records on disk and in memory: one file per claim, written before memory changes.
 
 A file that cannot be read is kept aside under a new name and told; the claim's devices are then
-found by what the system still shows (`berth.node.nics`), never counted as free for want of a file.
+found by what the system still shows (`Recovery.orphans`), never counted as free for want of a file.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+from weakref import WeakValueDictionary
 
-import cattrs
 import trio
-from cattrs.preconf.json import make_converter
 
-from berth.errors import HostError, StateError
-from berth.model.device import Version
-from berth.node.record import SCHEMA, ClaimRecord
+from berth.errors import ClaimError, HostError
+from berth.node.document import DamagedRecord, claim_from_bytes, to_bytes
+from berth.node.record import ClaimRecord
 from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
@@ -26,46 +25,13 @@ _SUFFIX: Final = ".json"
 _log = get_log(__name__)
 
 
-class DamagedRecord(StateError):
-    """A file is no record of any program; it is set aside, unlike one of a newer program."""
-
-
-def to_bytes(record: ClaimRecord) -> bytes:
-    """The file of a record."""
-    document = {"schema": SCHEMA, "record": _converter.unstructure(record)}
-    return json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
-
-
-def from_bytes(content: bytes, *, where: str) -> ClaimRecord:
-    """Read a record's file.
-
-    Raises:
-        DamagedRecord: It is not a record.
-        StateError: It is one of a newer program.
-    """
-    try:
-        document = json.loads(content)
-        schema = document["schema"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DamagedRecord(where, f"is no record ({error!r})") from error
-    if schema != SCHEMA:
-        raise StateError(
-            where,
-            f"has schema {schema!r}",
-            rule=f"this program reads {SCHEMA}",
-            mend="install the berthd that wrote it, or unprepare its claim there first",
-        )
-    try:
-        record: ClaimRecord = _converter.structure(document["record"], ClaimRecord)
-    except (cattrs.BaseValidationError, KeyError, TypeError, ValueError) as error:
-        raise DamagedRecord(where, f"is no record ({type(error).__name__})") from error
-    return record
-
-
 class Records:
     """Every record of the node.
 
     Each claim has a lock; whoever changes a record holds its claim's lock over the whole change.
+
+    Args:
+        folder: Where the files are; made by `load`.
 
     Attributes:
         changes: Counts the changes, for those who wait for one.
@@ -74,48 +40,73 @@ class Records:
     def __init__(self, folder: Path) -> None:
         self._folder = Folder(folder)
         self._records: dict[str, ClaimRecord] = {}
-        self._locks: dict[str, trio.Lock] = {}
+        # A lock lives as long as somebody holds it or waits for it.
+        self._locks: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
         self.changes: Latest[int] = Latest(0)
 
     async def load(self) -> tuple[str, ...]:
         """Read every file of the folder, setting unreadable ones aside.
 
         Returns:
-            What was set aside, one sentence each.
+            What was set aside, or could not be, one sentence each.
 
         Raises:
             StateError: A file is of a newer program; nothing may be undone that we cannot read.
             HostError: The folder itself cannot be made or listed.
         """
         await self._folder.make()
-        await self._folder.sweep()
-        aside = []
-        for name in await self._folder.names(suffix=_SUFFIX):
+        try:
+            await self._folder.sweep()
+        except HostError as error:
+            _log.warning("leftovers of interrupted writes stay", reason=error)
+        found = []
+        for name in await self._folder.names(suffix=_SUFFIX, any_kind=True):
             try:
-                record = await self._read(name)
+                await self._read(name)
             except (DamagedRecord, HostError) as error:
-                kept = await self._folder.quarantine(name)
-                aside.append(f"{error}; kept as {kept}")
-                continue
-            if record is not None:
-                self._records[record.claim.uid] = record
-        return tuple(aside)
+                found.append(f"{error}; {await self._set_aside(name)}")
+        return tuple(found)
 
-    async def _read(self, name: str) -> ClaimRecord | None:
-        content = await self._folder.read(name)
+    async def _read(self, name: str) -> None:
         where = str(self._folder.path / name)
-        return None if content is None else from_bytes(content, where=where)
+        content = await self._folder.read(name)
+        if content is None:
+            raise HostError(where, "leads nowhere")
+        record = claim_from_bytes(content, where=where)
+        if _name(record.claim.uid) != name:
+            raise DamagedRecord(where, f"is the record of claim {record.claim.uid}")
+        self._records[record.claim.uid] = record
+
+    async def _set_aside(self, name: str) -> str:
+        try:
+            return f"kept as {await self._folder.quarantine(name)}"
+        except HostError as error:
+            # On a read-only disk the daemon runs on all the same; the next start tries again.
+            return f"left where it is, since {error}"
 
     def lock(self, uid: str) -> trio.Lock:
         """The lock of the claim ``uid``; the same object as long as anybody holds it."""
-        return self._locks.setdefault(uid, trio.Lock())
+        lock = self._locks.get(uid)
+        if lock is None:
+            lock = self._locks[uid] = trio.Lock()
+        return lock
+
+    @contextlib.asynccontextmanager
+    async def locked(self, uids: Iterable[str]) -> AsyncIterator[list[ClaimRecord]]:
+        """The records of those claims that exist, locked in one order for everybody."""
+        ordered = sorted(set(uids))
+        async with contextlib.AsyncExitStack() as stack:
+            for uid in ordered:
+                await stack.enter_async_context(self.lock(uid))
+            found = [self.get(uid) for uid in ordered]
+            yield [record for record in found if record is not None]
 
     def get(self, uid: str) -> ClaimRecord | None:
         """The record of the claim, if there is one."""
         return self._records.get(uid)
 
     def all(self) -> tuple[ClaimRecord, ...]:
-        """Every record, oldest claim first."""
+        """Every record, in the order in which they came; after a start, by UID."""
         return tuple(self._records.values())
 
     def of_pod(self, pod_uid: str) -> tuple[ClaimRecord, ...]:
@@ -136,13 +127,16 @@ class Records:
     async def put(self, record: ClaimRecord) -> None:
         """Write the record, then hold it as the truth; on an error nothing has changed.
 
+        A cancel is served before or after, never between.
+
         Raises:
+            ClaimError: The claim's UID cannot be the name of a file.
             HostError: The disk refused.
         """
+        name = _name(record.claim.uid)
         with trio.CancelScope(shield=True):
-            await self._folder.write(_name(record.claim.uid), to_bytes(record))
-        self._records[record.claim.uid] = record
-        self._notify()
+            await self._folder.write(name, to_bytes(record))
+        self._hold(record)
 
     async def put_or_note(self, record: ClaimRecord) -> None:
         """Write the record if the disk takes it, and hold it as the truth in either case.
@@ -154,8 +148,7 @@ class Records:
             await self.put(record)
         except HostError as error:
             _log.warning("record not written, going on homewards", reason=error)
-            self._records[record.claim.uid] = record
-            self._notify()
+            self._hold(record)
 
     async def delete(self, uid: str) -> None:
         """Forget the claim; an unknown one is no fault.
@@ -165,10 +158,11 @@ class Records:
         """
         with trio.CancelScope(shield=True):
             await self._folder.remove(_name(uid))
-        self._records.pop(uid, None)
-        lock = self._locks.get(uid)
-        if lock is not None and not lock.statistics().tasks_waiting:
-            self._locks.pop(uid)
+        if self._records.pop(uid, None) is not None:
+            self._notify()
+
+    def _hold(self, record: ClaimRecord) -> None:
+        self._records[record.claim.uid] = record
         self._notify()
 
     def _notify(self) -> None:
@@ -176,22 +170,6 @@ class Records:
 
 
 def _name(uid: str) -> str:
+    if not uid or "/" in uid or uid.startswith(".") or "\0" in uid:
+        raise ClaimError(f"claim UID {uid!r}", "is no name of a file")
     return f"{uid}{_SUFFIX}"
-
-
-def _make_converter() -> cattrs.Converter:
-    converter = make_converter(forbid_extra_keys=True)
-
-    def attribute_out(value: Any) -> Any:
-        return {"version": value.text} if isinstance(value, Version) else value
-
-    def attribute_in(value: Any, _: Any) -> Any:
-        return Version(value["version"]) if isinstance(value, dict) else value
-
-    union = bool | int | str | Version
-    converter.register_unstructure_hook_func(lambda kind: kind == union, attribute_out)
-    converter.register_structure_hook_func(lambda kind: kind == union, attribute_in)
-    return converter
-
-
-_converter: Final = _make_converter()
