@@ -2,15 +2,17 @@
 
 One JSON object per line each way. A request is ``{"id", "verb", …}``; its answer is
 ``{"id", "ok", …}``, before which any number of ``{"id", "event", …}`` may come. Lines are bounded,
-the peer must be root or the daemon's own user, and one connection's fault is that connection's.
+the peer must be root or the daemon's own user, and one connection's fault is that connection's:
+whatever a peer sends, or leaves unread, or however a verb ends, the next peer is answered.
 
 It is served outside the plugins, so that it answers while they restart.
 
-Source: the project's own protocol; ``unix(7)`` for ``SO_PEERCRED``.
+Source: the project's own protocol (docs/reference/control.md); ``unix(7)`` for ``SO_PEERCRED``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -21,26 +23,36 @@ from typing import Any, Final, TypeAlias
 
 import trio
 
-from berth.errors import BerthError, RemoteProtocolError
-from berth.runtime.files import host_error
+from berth.errors import BerthError, Faults, HostError, LocalProtocolError, RemoteProtocolError
+from berth.runtime.backoff import BackOff
+from berth.runtime.files import FOLDER_MODE, host_error, make_folder
 from berth.runtime.listeners import bind_listener, release_path
 from berth.runtime.logs import get_log
+from berth.runtime.sockets import InodeChanges, SocketId, check_path, watch_inode
+
+FOLDER: Final = Path("/run/berth")
+"""Where the daemon has its socket unless told otherwise."""
+
+NAME: Final = "control.sock"
 
 LINE_LIMIT: Final = 1 << 20
 """Longest line, in bytes."""
 
 CONNECTION_LIMIT: Final = 16
-"""Connections at a time; further ones wait."""
+"""Connections at a time; further ones wait in the kernel's backlog."""
 
-IDLE_S: Final = 60.0
-"""How long a peer may be silent, in seconds."""
+LINE_S: Final = 10.0
+"""How long a peer may take to send a whole line, or to read one, in seconds."""
 
-NAME: Final = "control.sock"
+ACCEPT_PAUSE_S: Final = 0.5
+"""Pause after the kernel refused to accept, usually for want of descriptors, in seconds."""
 
 Event: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
 Verb: TypeAlias = Callable[[Mapping[str, Any], Event], Awaitable[Mapping[str, Any]]]
 
+_SHOWN: Final = 60
 _PEER: Final = struct.Struct("=iII")
+_WHERE: Final = "control"
 _log = get_log(__name__)
 
 
@@ -55,65 +67,173 @@ class ControlServer:
     def __init__(self, folder: Path, verbs: Mapping[str, Verb]) -> None:
         self._path = folder / NAME
         self._verbs = dict(verbs)
+        self._limiter = trio.CapacityLimiter(CONNECTION_LIMIT)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled; started when the socket listens.
 
+        A socket whose file was removed is made anew. A cancel ends every connection at once.
+
         Raises:
             HostError: The socket cannot be made.
         """
-        bound, identity = bind_listener(self._path)
-        listener = trio.socket.from_stdlib_socket(bound)
-        limiter = trio.CapacityLimiter(CONNECTION_LIMIT)
-        try:
-            async with trio.open_nursery() as nursery:
+        make_folder(self._path.parent, mode=FOLDER_MODE)
+        bound, identity = bind_listener(self._path, make_parent=False)
+        with watch_inode(self._path) as changes:
+            async with trio.open_nursery() as connections:
                 task_status.started()
                 while True:
-                    await limiter.acquire_on_behalf_of(token := object())
-                    stream, _ = await listener.accept()
-                    nursery.start_soon(self._connection, stream, limiter, token)
-        finally:
-            listener.close()
-            release_path(self._path, identity)
+                    await self._serve(bound, identity, changes, connections)
+                    bound, identity = await self._bind_anew()
 
-    async def _connection(
-        self, accepted: trio.socket.SocketType, limiter: trio.CapacityLimiter, token: object
+    async def _serve(
+        self,
+        bound: socket.socket,
+        identity: SocketId,
+        changes: InodeChanges,
+        connections: trio.Nursery,
     ) -> None:
+        """Let connections in until the socket's file is another one, or gone."""
+        try:
+            with trio.socket.from_stdlib_socket(bound) as listener:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._accept, listener, connections)
+                    while await changes.wait_next() == identity:
+                        pass
+                    nursery.cancel_scope.cancel()
+        finally:
+            _release(self._path, identity)
+
+    async def _bind_anew(self) -> tuple[socket.socket, SocketId]:
+        back_off = BackOff()
+        while True:
+            try:
+                make_folder(self._path.parent, mode=FOLDER_MODE)
+                bound = bind_listener(self._path, make_parent=False)
+            except HostError as error:
+                back_off, delay_s = back_off.next_delay()
+                _log.warning("control socket is lost", reason=error, retry_s=delay_s)
+                await trio.sleep(delay_s)
+            else:
+                _log.warning("control socket was removed, bound anew", path=self._path)
+                return bound
+
+    async def _accept(self, listener: trio.socket.SocketType, connections: trio.Nursery) -> None:
+        while True:
+            token = object()
+            await self._limiter.acquire_on_behalf_of(token)
+            accepted = None
+            try:
+                accepted, _ = await listener.accept()
+            except OSError as error:
+                _log.warning("cannot accept", path=self._path, reason=error, retry_s=ACCEPT_PAUSE_S)
+                await trio.sleep(ACCEPT_PAUSE_S)
+            finally:
+                if accepted is None:
+                    self._limiter.release_on_behalf_of(token)
+            if accepted is not None:
+                connections.start_soon(self._connection, accepted, token)
+
+    async def _connection(self, accepted: trio.socket.SocketType, token: object) -> None:
         try:
             async with trio.SocketStream(accepted) as stream:
                 _require_peer(accepted)
-                await self._converse(stream)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass
+                await converse(stream, self._verbs)
         except BerthError as error:
-            _log.warning("control connection refused", reason=error)
+            _log.warning("control connection ended", reason=error)
         finally:
-            limiter.release_on_behalf_of(token)
+            self._limiter.release_on_behalf_of(token)
 
-    async def _converse(self, stream: trio.SocketStream) -> None:
-        reader = _Lines(stream)
-        while (line := await reader.next()) is not None:
-            request = _parse(line)
-            await self._answer(stream, request)
 
-    async def _answer(self, stream: trio.SocketStream, request: Mapping[str, Any]) -> None:
-        number = request.get("id")
+async def converse(stream: trio.abc.Stream, verbs: Mapping[str, Verb]) -> None:
+    """Answer one peer until it ends the connection, or is silent for too long.
 
-        async def tell(event: Mapping[str, Any]) -> None:
-            await _send(stream, {"id": number, **event})
+    Raises:
+        RemoteProtocolError: It sent what is no request; it was told so.
+    """
+    peer = _Peer(stream)
+    try:
+        await _take_requests(stream, peer, verbs)
+    except RemoteProtocolError as error:
+        fault = error
+    except trio.BrokenResourceError:
+        return
+    else:
+        return
+    await peer.send({"id": None, **_refusal(fault)})
+    raise fault
 
-        verb = self._verbs.get(str(request.get("verb")))
-        if verb is None:
-            known = ", ".join(sorted(self._verbs))
-            fault = f"no verb {request.get('verb')!r}: it must be one of {known}"
-            await _send(stream, {"id": number, "ok": False, "error": fault})
+
+async def _take_requests(
+    stream: trio.abc.ReceiveStream, peer: _Peer, verbs: Mapping[str, Verb]
+) -> None:
+    lines = _Lines(stream)
+    while not peer.gone and (line := await lines.next()) is not None:
+        await peer.send(await _answer(peer, _parse(line), verbs))
+
+
+class _Peer:
+    """Who is told answers and events; one who has gone is told nothing more.
+
+    A verb is not cut short by it: what was asked for is done all the same.
+    """
+
+    def __init__(self, stream: trio.abc.SendStream) -> None:
+        self.gone = False
+        self._stream = stream
+
+    async def send(self, value: Mapping[str, Any]) -> None:
+        """Send one line, unless the peer does not read it."""
+        line = _encode(value)
+        if self.gone:
             return
-        try:
-            answer = await verb(request, tell)
-        except BerthError as error:
-            await _send(stream, {"id": number, "ok": False, "error": str(error)})
-        else:
-            await _send(stream, {"id": number, "ok": True, **answer})
+        # Whatever ends this before its time leaves half a line behind.
+        self.gone = True
+        with trio.move_on_after(LINE_S) as scope, contextlib.suppress(trio.BrokenResourceError):
+            await self._stream.send_all(line)
+            self.gone = False
+        if scope.cancelled_caught:
+            _log.warning("control peer left its answer unread", for_s=LINE_S)
+
+
+async def _answer(
+    peer: _Peer, request: Mapping[str, Any], verbs: Mapping[str, Verb]
+) -> Mapping[str, Any]:
+    number = request.get("id")
+    word = request.get("verb")
+    verb = verbs.get(word) if isinstance(word, str) else None
+    if verb is None:
+        known = ", ".join(sorted(verbs))
+        found = f"no verb {repr(word)[:_SHOWN]}"
+        return {"id": number, **_refusal(BerthError("", found, rule=f"it must be one of {known}"))}
+
+    async def tell(event: Mapping[str, Any]) -> None:
+        await peer.send({**event, "id": number})
+
+    try:
+        answer = {**await verb(request, tell), "id": number, "ok": True}
+        _encode(answer)
+    except BerthError as error:
+        return {"id": number, **_refusal(error)}
+    except Exception as error:  # noqa: BLE001 - a defect of one verb must not end all of control
+        _log.exception("control verb has a defect", verb=word)
+        mend = "the daemon's journal has the traceback"
+        defect = LocalProtocolError(f"verb {word}", f"has a defect: {error!r}", mend=mend)
+        return {"id": number, **_refusal(defect)}
+    return answer
+
+
+def _release(path: Path, identity: SocketId) -> None:
+    try:
+        release_path(path, identity)
+    except HostError as error:
+        _log.warning("control socket's file stays", path=path, reason=error)
+
+
+def _refusal(error: BerthError) -> Mapping[str, Any]:
+    """The answer that tells an error; one of several faults tells them one by one too."""
+    faults = [str(fault) for fault in error.faults] if isinstance(error, Faults) else []
+    return {"ok": False, "error": str(error), **({"faults": faults} if faults else {})}
 
 
 class ControlClient:
@@ -121,13 +241,14 @@ class ControlClient:
 
     Args:
         folder: The daemon's runtime folder.
+        timeout_s: How long each line of an answer may take.
 
     Raises:
-        HostError: No daemon listens there (errno ENOENT or ECONNREFUSED).
+        HostError: No daemon listens there (errno ENOENT or ECONNREFUSED), or it may not be asked.
     """
 
     def __init__(self, folder: Path, *, timeout_s: float = 30.0) -> None:
-        path = folder / NAME
+        path = check_path(folder / NAME)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(timeout_s)
         try:
@@ -135,6 +256,7 @@ class ControlClient:
         except OSError as error:
             self._socket.close()
             raise host_error(error, path, "cannot connect") from error
+        self._path = path
         self._file = self._socket.makefile("rb")
 
     def close(self) -> None:
@@ -155,63 +277,89 @@ class ControlClient:
             told: Called with each event before the answer.
 
         Raises:
-            RemoteProtocolError: What came is no answer.
+            RemoteProtocolError: What came is no answer, or the daemon ended before it came.
             HostError: The connection broke, or nothing came in time.
         """
-        request = json.dumps({"id": 1, "verb": verb, **fields}).encode() + b"\n"
+        request = json.dumps({**fields, "id": 1, "verb": verb}).encode() + b"\n"
         try:
             self._socket.sendall(request)
-            while True:
-                line = self._file.readline(LINE_LIMIT + 1)
-                if not line:
-                    raise RemoteProtocolError("control", "the daemon ended the connection")
-                answer = _parse(line)
-                if "ok" in answer:
-                    return answer
+            while "ok" not in (answer := self._next()):
                 if told is not None:
                     told(answer)
         except OSError as error:
-            raise host_error(error, Path(NAME), "no answer") from error
+            raise host_error(error, self._path, "no answer") from error
+        return answer
+
+    def _next(self) -> Mapping[str, Any]:
+        line = self._file.readline(LINE_LIMIT + 1)
+        if not line.endswith(b"\n"):
+            long = len(line) > LINE_LIMIT
+            found = _too_long() if long else "the daemon ended the connection"
+            raise RemoteProtocolError(_WHERE, found)
+        return _parse(line)
 
 
 class _Lines:
-    """Lines of a stream, bounded."""
+    """Lines of a stream, bounded in length and in time."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: trio.abc.ReceiveStream) -> None:
         self._stream = stream
         self._buffer = bytearray()
+        self._searched = 0
 
     async def next(self) -> bytes | None:
-        """The next line; ``None`` at the end of the stream or after too long a silence."""
-        while (end := self._buffer.find(b"\n")) < 0:
-            if len(self._buffer) > LINE_LIMIT:
-                raise RemoteProtocolError("control", f"a line of more than {LINE_LIMIT} bytes")
-            with trio.move_on_after(IDLE_S) as scope:
+        """The next line; ``None`` at the end of the stream, or when none is begun in time.
+
+        Raises:
+            RemoteProtocolError: The line is too long, too slow, or cut off.
+        """
+        with trio.move_on_after(LINE_S) as scope:
+            while (line := self._take()) is None:
                 data = await self._stream.receive_some(65536)
-            if scope.cancelled_caught or not data:
-                return None
-            self._buffer += data
+                if not data:
+                    break
+                self._buffer += data
+        if line is None and self._buffer:
+            found = f"a line that took more than {LINE_S:.0f} s" if scope.cancelled_caught else ""
+            raise RemoteProtocolError(_WHERE, found or "a line without its end")
+        return line
+
+    def _take(self) -> bytes | None:
+        # What was searched before is not searched again: a peer may send byte by byte.
+        end = self._buffer.find(b"\n", self._searched)
+        self._searched = len(self._buffer) if end < 0 else 0
+        if max(end, self._searched) >= LINE_LIMIT:
+            raise RemoteProtocolError(_WHERE, _too_long())
+        if end < 0:
+            return None
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         return line
 
 
+def _too_long() -> str:
+    return f"a line of more than {LINE_LIMIT} bytes"
+
+
 def _parse(line: bytes) -> Mapping[str, Any]:
     try:
         value = json.loads(line)
-    except ValueError as error:
-        raise RemoteProtocolError("control", f"a line that is no JSON: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise RemoteProtocolError(_WHERE, f"a line that is no JSON: {error}") from error
     if not isinstance(value, dict):
-        raise RemoteProtocolError("control", "a line that is no JSON object")
+        raise RemoteProtocolError(_WHERE, "a line that is no JSON object")
     return value
 
 
-async def _send(stream: trio.SocketStream, value: Mapping[str, Any]) -> None:
-    await stream.send_all(json.dumps(value, default=str).encode() + b"\n")
+def _encode(value: Mapping[str, Any]) -> bytes:
+    line = json.dumps(value, default=str).encode() + b"\n"
+    if len(line) > LINE_LIMIT:
+        raise LocalProtocolError(_WHERE, _too_long(), mend="ask for less at a time")
+    return line
 
 
 def _require_peer(accepted: trio.socket.SocketType) -> None:
     raw = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
     _pid, uid, _gid = _PEER.unpack(raw)
     if uid not in (0, os.getuid()):
-        raise RemoteProtocolError("control", f"user {uid} asked", rule="only root may")
+        raise RemoteProtocolError(_WHERE, f"user {uid} asked", rule="only root may")
