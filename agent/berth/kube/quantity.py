@@ -81,7 +81,8 @@ def canonical_quantity(text: str) -> str:
     if not number:
         return "0"
     if exponent:
-        return f"{number}e{power}" if power else str(number)
+        letter = "E" if "E" in text else "e"
+        return f"{number}{letter}{power}" if power else str(number)
     return f"{number}{_NAMES[power]}"
 
 

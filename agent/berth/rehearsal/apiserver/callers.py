@@ -1,7 +1,7 @@
 """Who asks, and what the authorizers let them do.
 
 Three roles suffice: an administrator; a kubelet under the node authorizer and NodeRestriction; our
-service account under the rules that ``configs/kubernetes/rbac.yaml`` ships.
+service account under ``rbac.yaml`` and ``admission.yaml`` of ``configs/kubernetes``.
 
 Source: ``plugin/pkg/auth/authorizer/node``, ``plugin/pkg/admission/noderestriction`` and
 ``pkg/registry/resource/utils.go`` of 1.37.2 (KC §4.5, §7.3).
@@ -36,12 +36,14 @@ class Caller:
         name: User name for messages.
         node: A kubelet's node, or the node that an account's token is bound to; empty for none.
         arbitrary: An account may write claim status on every node.
+        driver: The only driver for which an account may write claim status.
     """
 
     name: str
     role: Role = Role.ADMIN
     node: str = ""
     arbitrary: bool = False
+    driver: str = "berth.dev"
 
 
 ANYBODY: Final = Caller(name="kubernetes-admin")
@@ -73,19 +75,32 @@ def authorize(caller: Caller, call: Call, store: Store) -> None:
         raise _forbidden(caller, call, reason)
 
 
-def admit_slice(caller: Caller, call: Call, spec: Mapping[str, Any]) -> None:
-    """Let a new slice pass NodeRestriction.
+def restrict_node(caller: Caller, call: Call, spec: Mapping[str, Any]) -> None:
+    """Let a new slice pass NodeRestriction, which comes before validation.
 
     Raises:
         KubeError: 403, when a kubelet makes a slice that is not its own node's.
     """
     if caller.role is Role.KUBELET and spec.get("nodeName") != caller.node:
-        name = f'{call.resource.qualified} "{call.name}"'
-        raise refuse(
-            403,
-            f"{name} is forbidden: can only create ResourceSlice with the same NodeName as the "
-            "requesting node",
-        )
+        why = "can only create ResourceSlice with the same NodeName as the requesting node"
+        raise refuse(403, f'{call.resource.qualified} "{call.name}" is forbidden: {why}')
+
+
+def apply_policy(caller: Caller, call: Call, spec: Mapping[str, Any]) -> None:
+    """Let a write of a slice pass the policy of ``admission.yaml``, which comes after validation.
+
+    Args:
+        caller: Who writes.
+        call: The write.
+        spec: Of the slice: the new one's, or that of the one to be deleted.
+
+    Raises:
+        KubeError: 403, when an account's token is not bound to the slice's node.
+    """
+    own = caller.node and spec.get("nodeName") == caller.node
+    if caller.role is Role.ACCOUNT and not own:
+        why = f"this token may write ResourceSlices of node '{caller.node}' only"
+        raise refuse(403, f'{call.resource.qualified} "{call.name}" is forbidden: {why}')
 
 
 def check_status_rights(
@@ -97,14 +112,22 @@ def check_status_rights(
     if any(status.get(key) != old.get(key) for key in ("allocation", "reservedFor")):
         rule = f'needs resource="resourceclaims/binding", verb="{verb}" permission'
         yield Problem("status.allocation", FORBIDDEN, rule)
-    if status.get("devices") == old.get("devices") or caller.arbitrary:
-        return
-    if not caller.node or _node_of(status.get("allocation") or {}) != caller.node:
+    near = caller.node and _node_of(status.get("allocation") or {}) == caller.node
+    allowed = {caller.driver} if near or caller.arbitrary else set()
+    if not _changed_drivers(status, old) <= allowed:
         rule = (
             'changing status.devices requires resource="resourceclaims/driver", '
             f'verb="[arbitrary-node:{verb}]" permission'
         )
         yield Problem("status.devices", FORBIDDEN, rule)
+
+
+def _changed_drivers(status: Mapping[str, Any], old: Mapping[str, Any]) -> set[str]:
+    """Drivers of which an entry of ``status.devices`` came, went or changed."""
+    now, before = status.get("devices") or [], old.get("devices") or []
+    changed = [item for item in now if item not in before]
+    changed += [item for item in before if item not in now]
+    return {item["driver"] for item in changed}
 
 
 def _node_of(allocation: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ conflict arises between appliers alone.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -66,7 +67,9 @@ def conflicts(
     return [
         _shown(path)
         for path in paths(applied)
-        if path in owned and _value(live, path) != _value(applied, path)
+        if path in owned
+        and not isinstance(path[-1], tuple)
+        and _value(live, path) != _value(applied, path)
     ]
 
 
@@ -78,7 +81,7 @@ def paths(value: Any, path: _Path = ()) -> Iterator[_Path]:
     if isinstance(value, Mapping) and value:
         for key, item in value.items():
             yield from _item_paths(key, item, (*path, key))
-    elif path:
+    elif path and not isinstance(path[-1], tuple):
         yield path
 
 
@@ -87,7 +90,9 @@ def _item_paths(key: str, item: Any, path: _Path) -> Iterator[_Path]:
         for entry in item:
             place = (*path, _key_of(key, entry))
             yield place
-            yield from paths(entry, place)
+            # The members that make the key go with the item, and with it alone.
+            rest = {name: part for name, part in entry.items() if name not in LIST_KEYS[key]}
+            yield from paths(rest, place)
     else:
         yield from paths(item, path)
 
@@ -149,7 +154,13 @@ def _value(holder: Any, path: _Path) -> Any:
 
 
 def _shown(path: _Path) -> str:
-    steps = (
-        f"[{','.join(map(str, step))}]" if isinstance(step, tuple) else f".{step}" for step in path
+    return "".join(
+        _shown_key(path[index - 1], step) if isinstance(step, tuple) else f".{step}"
+        for index, step in enumerate(path)
     )
-    return "".join(steps)
+
+
+def _shown_key(key: str, step: tuple[Any, ...]) -> str:
+    members = sorted(zip(LIST_KEYS[key], step, strict=True))
+    given = ",".join(f"{name}={json.dumps(part)}" for name, part in members if part is not None)
+    return f"[{given}]"

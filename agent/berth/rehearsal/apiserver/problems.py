@@ -40,7 +40,6 @@ _REASONS: Final = {
     410: "Expired",
     415: "UnsupportedMediaType",
     422: "Invalid",
-    500: "InternalError",
 }
 
 
@@ -66,14 +65,17 @@ class Problem:
         return f"{self.path}: {word}{shown}: {self.detail}".removesuffix(": ")
 
 
-def refuse(status: int, message: str, *, reason: str = "") -> KubeError:
+def refuse(status: int, message: str, *, reason: str = "", fields: Iterable[str] = ()) -> KubeError:
     """An error that the service turns into the answer `status_json` describes."""
-    return KubeError("", message, status=status, reason=reason or _REASONS.get(status, ""))
+    reason = reason or _REASONS.get(status, "")
+    return KubeError("", message, status=status, reason=reason, fields=fields)
 
 
 def status_json(error: KubeError) -> dict[str, Any]:
     """The ``Status`` object for a refused request."""
-    return _status(error.status, error.reason, error.found, {})
+    causes = [{"field": path, "message": error.found} for path in error.fields]
+    details = {"causes": causes} if causes else {}
+    return _status(error.status, error.reason, error.found, details)
 
 
 def invalid_json(kind: str, group: str, name: str, problems: Iterable[Problem]) -> dict[str, Any]:

@@ -126,13 +126,6 @@ class Verbs:
         value, old = _object(call), self._found(call)
         if value["metadata"].get("name", call.name) != call.name:
             raise refuse(400, "the name of the object does not match the name on the URL")
-        version = value["metadata"].get("resourceVersion")
-        if version and version != old["metadata"]["resourceVersion"]:
-            raise _conflict(
-                call,
-                "the object has been modified; please apply your changes to "
-                "the latest version and try again",
-            )
         return self._replace(caller, call, value, old)
 
     def _patch(self, caller: Caller, call: Call) -> Answer:
@@ -146,7 +139,8 @@ class Verbs:
     def _apply(self, caller: Caller, call: Call) -> Answer:
         manager = call.params.get("fieldManager", "")
         if not manager:
-            raise refuse(422, "PatchOptions.meta.k8s.io is invalid: fieldManager: Required value")
+            message = "PatchOptions.meta.k8s.io is invalid: fieldManager: Required value"
+            raise refuse(422, message, fields=["fieldManager"])
         old, applied = self._found(call), _object(call)
         if applied["metadata"].get("managedFields"):
             raise refuse(400, "metadata.managedFields must be nil")
@@ -155,11 +149,18 @@ class Verbs:
         others = {name: value for name, value in known.items() if name != manager}
         if call.params.get("force") != "true":
             for name, other in others.items():
-                for path in merging.conflicts(old, owned, other):
-                    raise _conflict(call, f'conflict with "{name}": {path}')
+                paths = merging.conflicts(old, owned, other)
+                if paths:
+                    message = f'Apply failed with {len(paths)} conflicts with "{name}"'
+                    raise refuse(409, message, fields=paths)
         merged = merging.apply(old, owned, known.get(manager, {}), list(others.values()))
-        wanted_uid = applied["metadata"].get("uid")
-        merged["metadata"] = {**merged["metadata"], "uid": wanted_uid or old["metadata"]["uid"]}
+        uid = applied["metadata"].get("uid", old["metadata"]["uid"])
+        if uid != old["metadata"]["uid"]:
+            problem = Problem("metadata.uid", INVALID, "field is immutable", uid)
+            return self._store_checked(call, merged, [problem], status=200)
+        if not claimrules.is_rewritten_alike(old.get("status", {}).get("allocation") or {}):
+            problem = Problem("status.allocation", INVALID, "field is immutable")
+            return self._store_checked(call, merged, [problem], status=200)
         answer = self._replace(caller, call, merged, old)
         if answer.status == 200:
             self._store.note_applied(_key(call), manager, owned)
@@ -176,6 +177,13 @@ class Verbs:
                 f"Precondition failed: UID in precondition: {uid}, "
                 f"UID in object meta: {old['metadata']['uid']}",
             )
+        version = value["metadata"].get("resourceVersion")
+        if version and version != old["metadata"]["resourceVersion"]:
+            raise _conflict(
+                call,
+                "the object has been modified; please apply your changes to "
+                "the latest version and try again",
+            )
         if call.subresource:
             value = {**old, "status": value.get("status", {})}
         elif call.resource.status:
@@ -187,8 +195,10 @@ class Verbs:
             value["metadata"]["generation"] = old["metadata"].get("generation", 1) + 1
         return self._store_checked(call, value, problems, status=200)
 
-    def _delete(self, _caller: Caller, call: Call) -> Answer:
+    def _delete(self, caller: Caller, call: Call) -> Answer:
         found = self._found(call)
+        if call.resource is SLICES:
+            callers.apply_policy(caller, call, found["spec"])
         options = call.body if isinstance(call.body, Mapping) else {}
         for key, wanted in (options.get("preconditions") or {}).items():
             if wanted != found["metadata"].get(key):
@@ -261,14 +271,17 @@ class Verbs:
         if unknown and call.params.get("fieldValidation") == "Strict":
             raise refuse(400, f'strict decoding error: unknown field "{unknown[0]}"')
         if old is None:
-            callers.admit_slice(caller, call, spec)
+            callers.restrict_node(caller, call, spec)
         for device in spec.get("devices", []):
             for taint in device.get("taints", []):
                 taint.setdefault("timeAdded", self.timestamp())
         stored = old["spec"] if old is not None else None
         gates.drop_disabled(spec, stored, self._gates)
         value["spec"] = spec
-        return check_slice(spec, stored)
+        problems = check_slice(spec, stored)
+        if not problems:
+            callers.apply_policy(caller, call, spec)
+        return problems
 
     def _prepare_claim(
         self, caller: Caller, call: Call, value: dict[str, Any], old: Mapping[str, Any]
@@ -278,6 +291,8 @@ class Verbs:
             return [] if same else [Problem("spec", INVALID, "field is immutable")]
         stored = old.get("status", {})
         status = schema.conform(value.get("status") or {}, schema.CLAIM_STATUS, "status", [])
+        for device in status.get("devices", []):
+            device.setdefault("conditions", None)
         claimrules.drop_deallocated(status, stored)
         value["status"] = status
         problems = claimrules.check_claim_status(status, stored)

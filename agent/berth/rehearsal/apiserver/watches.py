@@ -129,4 +129,4 @@ def _version(text: str) -> int | None:
     try:
         return int(text)
     except ValueError:
-        raise refuse(400, f"resource version: Invalid value: {text!r}") from None
+        raise refuse(500, f"resourceVersion: Invalid value: {text!r}") from None
