@@ -20,7 +20,7 @@ class Version:
     text: str
 
 
-Attribute: TypeAlias = "bool | int | str | Version"
+Attribute: TypeAlias = bool | int | str | Version
 """Value of one device attribute; strings and versions are at most 64 bytes."""
 
 

@@ -24,9 +24,13 @@ def loads(text: str | bytes) -> Any:
     """Read JSON; objects come back as `JsonObject`.
 
     Raises:
-        ValueError: The text is not JSON, or holds ``NaN`` or an infinity, which JSON lacks.
+        ValueError: The text is not JSON, is nested too deep to be read, or holds ``NaN`` or an
+            infinity, which JSON lacks.
     """
-    return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
 
 
 def duplicates(value: object) -> tuple[str, ...]:
