@@ -71,6 +71,16 @@ def render(kind: str, devices: Sequence[CdiDevice]) -> bytes:
     return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
+def environment_of(content: bytes) -> tuple[str, ...]:
+    """The environment entries of a file of ours, each once; none of what is no such file."""
+    try:
+        document = json.loads(content)
+        entries = [e for d in document["devices"] for e in d["containerEdits"].get("env", ())]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ()
+    return tuple(dict.fromkeys(entry for entry in entries if isinstance(entry, str)))
+
+
 def _version(devices: Sequence[CdiDevice]) -> str:
     digit_first = any(device.name[0].isdigit() for device in devices)
     return "0.5.0" if digit_first else "0.3.0"

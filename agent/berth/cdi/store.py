@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from berth.cdi.document import CdiDevice, qualified, render
+from berth.cdi.document import CdiDevice, environment_of, qualified, render
 from berth.runtime.files import Folder
 
 FOLDER: Final = Path("/var/run/cdi")
@@ -65,6 +65,11 @@ class CdiStore:
             prefix=f"{self._driver}-", suffix=f"_{claim_uid}.json"
         ):
             await self._folder.remove(name)
+
+    async def environment(self, name: str, claim_uid: str) -> tuple[str, ...]:
+        """What the claim's file of kind ``name`` puts into the environment; none without a file."""
+        content = await self._folder.read(self._file(name, claim_uid))
+        return environment_of(content) if content is not None else ()
 
     async def claims(self) -> frozenset[str]:
         """UIDs of the claims that files of ours speak of: evidence when records are lost."""

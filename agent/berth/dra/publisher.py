@@ -91,7 +91,7 @@ class Publisher:
         *,
         api: KubeApi,
         driver: str,
-        inventory: Latest[Inventory | None],
+        inventory: Latest[Inventory | None] | Latest[Inventory],
         choice: NodeChoice,
         history: NodeHistory,
         chance: Callable[[], float] = _chance,
@@ -110,6 +110,11 @@ class Publisher:
         self._look_at = math.inf
         self._list_first = False
         self._rounds = 0
+
+    @property
+    def choice(self) -> NodeChoice:
+        """Which node this is."""
+        return self._choice
 
     @property
     def refusals(self) -> Latest[Mapping[str, Refusal]]:

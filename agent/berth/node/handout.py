@@ -101,6 +101,15 @@ class Handout:
         """UIDs of all claims that have files of ours."""
         return await self._cdi.claims() | await self._metadata.claims()
 
+    async def devices(self, claim_uid: str) -> tuple[str, ...]:
+        """Devices that the claim's CDI file names: evidence when its record is lost."""
+        names: list[str] = []
+        for entry in await self._cdi.environment(NIC, claim_uid):
+            name, _, value = entry.partition("=")
+            if name.startswith(_MARKER):
+                names.extend(value.split(","))
+        return tuple(names)
+
     def _metadata_devices(self, record: ClaimRecord) -> list[CdiDevice]:
         return [
             CdiDevice(

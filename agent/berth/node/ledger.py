@@ -11,11 +11,15 @@ Knowingly left out until the device plugin exists: holds of that door.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import attrs
 
 from berth.model.claim import ClaimRef
 from berth.runtime.latest import Latest
+
+UNKNOWN: Final = "?"
+"""Namespace of a claim of which only the UID is known: its record was lost."""
 
 
 @attrs.frozen(kw_only=True)

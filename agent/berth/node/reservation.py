@@ -20,7 +20,7 @@ from berth.kube.api import KubeApi
 from berth.model.claim import Claim
 from berth.node.admission import Admitted, Waiting, admit
 from berth.node.discovery import Discovery
-from berth.node.ledger import Hold, Ledger
+from berth.node.ledger import UNKNOWN, Hold, Ledger
 from berth.node.record import ClaimRecord
 from berth.node.records import Records
 from berth.node.snapshot import Snapshot
@@ -144,6 +144,8 @@ class Reservation:
 
     async def _lives(self, hold: Hold) -> bool | None:
         """Whether the claim of a hold still has a use for the device; ``None`` if nobody says."""
+        if hold.claim.namespace == UNKNOWN:
+            return None
         try:
             claim = await self._api.get_claim(hold.claim, driver=self._driver)
         except ClaimError:

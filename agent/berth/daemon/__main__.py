@@ -1,0 +1,8 @@
+"""``python -m berth.daemon`` is ``berthd``."""
+
+import sys
+
+from berth.daemon.start import main
+
+if __name__ == "__main__":
+    sys.exit(main())

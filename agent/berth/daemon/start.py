@@ -1,0 +1,131 @@
+"""From the command line to the running daemon, and its exit code."""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from berth import __version__
+from berth.config.load import check
+from berth.config.schema import Config
+from berth.daemon.service import Daemon
+from berth.errors import BerthError, Faults
+from berth.nic.config.group import check_groups
+from berth.runtime.asyncthread import open_asyncio_thread
+from berth.runtime.files import make_folder
+from berth.runtime.grpcbridge import protobuf_fault
+from berth.runtime.lock import hold_lock
+from berth.runtime.logs import get_log, start_logging
+
+CONFIG: Final = Path("/etc/berth/agent.toml")
+RUNTIME_FOLDER: Final = Path("/run/berth")
+
+if sys.version_info < (3, 11):
+    from exceptiongroup import BaseExceptionGroup
+
+_log = get_log(__name__)
+
+
+def runtime_folder(environ: Mapping[str, str]) -> Path:
+    """Where the daemon's own sockets lie: systemd's RuntimeDirectory, else ``/run/berth``."""
+    return Path(environ.get("RUNTIME_DIRECTORY") or RUNTIME_FOLDER)
+
+
+def read_config(path: Path) -> Config:
+    """The settings of a file, group defaults judged as well; what is odd is told to the journal.
+
+    Raises:
+        Faults: The file is refused; all of it is told.
+    """
+    report = check(path, also=(check_groups,))
+    for warning in report.warnings:
+        _log.warning("configuration", finding=warning)
+    if report.config is None:
+        raise Faults(str(path), report.faults)
+    return report.config
+
+
+async def _run(config: Config, path: Path, environ: dict[str, str]) -> None:
+    async with open_asyncio_thread() as thread:
+        daemon = Daemon(
+            config,
+            path,
+            environ=environ,
+            runtime=runtime_folder(environ),
+            read=read_config,
+            thread=thread,
+        )
+        await daemon.run()
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="berthd", description="Hands this machine's network devices to its Kubernetes pods."
+    )
+    parser.add_argument(
+        "--config", type=Path, default=CONFIG, help="configuration file (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--selftest",
+        action="store_true",
+        help="load everything and read the configuration, then end; changes nothing",
+    )
+    parser.add_argument("--version", action="version", version=f"berthd {__version__}")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the daemon.
+
+    Returns:
+        0 after a stop that was asked for, 1 when the machine does not allow the start, 2 for a
+        configuration that is refused.
+    """
+    arguments = _arguments(argv)
+    faulthandler.enable()
+    start_logging(environ=os.environ)
+    try:
+        config = read_config(arguments.config)
+        return 0 if arguments.selftest else _serve(config, arguments.config)
+    except Faults as error:
+        for fault in error.faults:
+            _log.error("configuration refused", fault=fault)
+        return 2
+    except BerthError as error:
+        _log.error("cannot go on", reason=error)
+        return 1
+
+
+def _serve(config: Config, path: Path) -> int:
+    fault = protobuf_fault()
+    if fault:
+        _log.warning("protobuf is slow", reason=fault)
+    environ = dict(os.environ)
+    os.umask(0o077)
+    make_folder(config.node.state_dir)
+    make_folder(runtime_folder(environ))
+    with hold_lock(config.node.state_dir):
+        try:
+            trio.run(_run, config, path, environ)
+        except BaseExceptionGroup as group:
+            faults, rest = group.split(BerthError)
+            if rest is not None or faults is None:
+                raise
+            raise _first(faults) from group
+    return 0
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+if __name__ == "__main__":
+    sys.exit(main())
