@@ -66,6 +66,8 @@ NRI_NAME: Final = "berth"
 NRI_INDEX: Final = "10"
 
 _ASK_NODE_S: Final = 10.0
+_LOOK_S: Final = 5.0
+# A node may join its cluster long after it booted.
 
 _NRI_PATIENCE_S: Final = 5.0
 # A runtime that restarts is back within seconds; its NICs need not leave the slices for that.
@@ -208,15 +210,21 @@ class Daemon:
     ) -> None:
         """Keep a connection to the API server, as soon as there are credentials for one."""
         task_status.started()
-        try:
-            async with open_server(_credentials(self._config)) as server:
-                self._gateway.connect(server)
-                await trio.sleep_forever()
-        except BerthError as error:
-            self._gateway.disconnect(str(error))
-            raise
-        finally:
-            self._gateway.disconnect("the connection was given up")
+        said = ""
+        while True:
+            try:
+                async with open_server(_credentials(self._config)) as server:
+                    self._gateway.connect(server)
+                    _log.info(
+                        "API server known", server=server.identity.server, by=server.identity.source
+                    )
+                    await trio.sleep_forever()
+            except KubeError as error:
+                if str(error) != said:
+                    _log.warning("no credentials yet, looking again", every_s=_LOOK_S, reason=error)
+                said = str(error)
+                self._gateway.disconnect(said)
+            await trio.sleep(_LOOK_S)
 
     async def _run_nri(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
