@@ -28,7 +28,7 @@ from berth.dra.nodename import choose_node
 from berth.dra.plugin import DraPlugin
 from berth.dra.publisher import Publisher
 from berth.dra.registration import Places
-from berth.errors import BerthError, Faults, KubeError
+from berth.errors import Faults, KubeError
 from berth.host.scan import read_boot_id
 from berth.host.sysfs import Sysfs
 from berth.kube.gateway import Gateway
