@@ -222,8 +222,8 @@ def _parse_gateway(found: Attributes) -> IpAddress | None:
     return parse_optional_ip(found.raw(_RTA_GATEWAY))
 
 
-def dump_routes(family: int, *, table: int = 0, index: int = 0) -> Request:
-    """Ask for the routes of a family, narrowed to a table or a link when given.
+def dump_routes(family: int, *, table: int = 0, index: int = 0, kind: int = 0) -> Request:
+    """Ask for the routes of a family, narrowed to a table, a link or an RTN_* when given.
 
     The kernel finds by the link only routes whose first hop uses it.
     """
@@ -232,7 +232,7 @@ def dump_routes(family: int, *, table: int = 0, index: int = 0) -> Request:
         parts += nla.u32(_RTA_TABLE, table)
     if index:
         parts += nla.u32(_RTA_OIF, index)
-    body = _HEAD.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + parts
+    body = _HEAD.pack(family, 0, 0, 0, 0, 0, 0, kind, 0) + parts
     return Request(type=RTM_GETROUTE, flags=NLM_F_DUMP, body=body, label="RTM_GETROUTE")
 
 
