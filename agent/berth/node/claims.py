@@ -85,7 +85,6 @@ class Claims:
             ClaimError: It is refused, or what it waited for did not come in the caller's time.
             BerthError: The API server, the disk or the kernel refused; nothing is left half done.
         """
-        began = trio.current_time()
         async with self._records.lock(ref.uid):
             record = self._records.get(ref.uid)
             if record is None or not self._stands(record):
@@ -93,8 +92,6 @@ class Claims:
             else:
                 await self._handout.write(record)
         self._status.tell(record)
-        devices = ",".join(device.result.device for device in record.devices) or "-"
-        _log.info("claim prepared", claim=ref, devices=devices, ms=_ms_since(began))
         return self._handout.answer(record)
 
     async def unprepare(self, ref: ClaimRef) -> None:
@@ -103,7 +100,6 @@ class Claims:
         Raises:
             HostError: The disk refused; devices are home, and kubelet asks again.
         """
-        began = trio.current_time()
         record = self._records.get(ref.uid)
         if record is None:
             await self._handout.remove(ref.uid)
@@ -111,9 +107,7 @@ class Claims:
             return
         with trio.CancelScope(shield=True):
             home = await self._revoke(ref.uid)
-        if home:
-            _log.info("claim undone", claim=record.claim, ms=_ms_since(began))
-        else:
+        if not home:
             _log.warning("claim undone, its NICs follow", claim=record.claim)
 
     async def attach(
@@ -264,6 +258,7 @@ class Claims:
         async with self._records.lock(uid):
             record = self._records.get(uid)
             if record is None:
+                self._ledger.release(uid)
                 return True
             if not record.revoked:
                 await self._records.put_or_note(attrs.evolve(record, revoked=True))
@@ -325,7 +320,3 @@ class Claims:
             record = self._records.get(uid)
             if record is not None and not record.revoked:
                 self._status.tell(record)
-
-
-def _ms_since(began: float) -> int:
-    return round((trio.current_time() - began) * 1000)
