@@ -52,6 +52,13 @@ _IFLA_VXLAN_LOCAL: Final = 4
 _IFLA_VXLAN_PORT: Final = 15
 _IFLA_VXLAN_GROUP6: Final = 16
 _IFLA_VXLAN_LOCAL6: Final = 17
+# Which attributes of a tunnel tell its link (0: none) and its remote end.
+_TUNNELS: Final = {
+    **dict.fromkeys(("ipip", "sit", "ip6tnl"), (1, (3,))),
+    **dict.fromkeys(("gre", "gretap", "erspan", "ip6gre", "ip6gretap", "ip6erspan"), (1, (7,))),
+    **dict.fromkeys(("vti", "vti6"), (1, (5,))),
+    "geneve": (0, (2, 7)),
+}
 _VETH_INFO_PEER: Final = 1
 _IFLA_IFNAME: Final = 3
 _IFLA_NET_NS_FD: Final = 28
@@ -153,6 +160,19 @@ class Vxlan:
 
 
 @attrs.frozen(kw_only=True)
+class Tunnel:
+    """A tunnel of another kind than VXLAN; only read.
+
+    Attributes:
+        underlay: Interface index of the link that it goes out by, 0 when the route decides.
+        remote: Its other end; None where it has several, or none is set.
+    """
+
+    underlay: int = 0
+    remote: IpAddress | None = None
+
+
+@attrs.frozen(kw_only=True)
 class Veth:
     """One end of a virtual cable; the kernel tells nothing of it when read back.
 
@@ -165,7 +185,7 @@ class Veth:
     peer_netns_fd: int | None = None
 
 
-KindData: TypeAlias = Macvlan | Ipvlan | Vlan | Vrf | Bond | Bridge | Vxlan | Veth
+KindData: TypeAlias = Macvlan | Ipvlan | Vlan | Vrf | Bond | Bridge | Vxlan | Tunnel | Veth
 
 
 def parse_kind(kind: str, data: Attributes) -> KindData | None:
@@ -174,6 +194,8 @@ def parse_kind(kind: str, data: Attributes) -> KindData | None:
     Raises:
         RemoteProtocolError: A known attribute is malformed.
     """
+    if kind in _TUNNELS:
+        return _parse_tunnel(data, *_TUNNELS[kind])
     parser = _PARSERS.get(kind)
     return None if parser is None else parser(data)
 
@@ -225,6 +247,12 @@ def _parse_vxlan(data: Attributes) -> Vxlan:
         local=parse_optional_ip(data.raw(_IFLA_VXLAN_LOCAL) or data.raw(_IFLA_VXLAN_LOCAL6)),
         port=data.u16_big(_IFLA_VXLAN_PORT, 4789),
     )
+
+
+def _parse_tunnel(data: Attributes, link: int, remotes: tuple[int, ...]) -> Tunnel:
+    # One that has several other ends tells the zero address.
+    remote = next((raw for kind in remotes if any(raw := data.raw(kind))), b"")
+    return Tunnel(underlay=data.u32(link), remote=parse_optional_ip(remote))
 
 
 _PARSERS: Final[Mapping[str, Callable[[Attributes], KindData]]] = {
