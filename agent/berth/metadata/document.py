@@ -79,19 +79,6 @@ def render(metadata: RequestMetadata, *, driver: str, versions: Sequence[str] = 
     )
 
 
-def generation_of(content: bytes) -> int:
-    """The generation that a file of ours carries, 0 when the bytes are not one.
-
-    Read from the first object alone: all of them say the same.
-    """
-    try:
-        document, _ = json.JSONDecoder().raw_decode(content.decode())
-        generation = document["metadata"]["generation"]
-    except (ValueError, KeyError, TypeError):
-        return 0
-    return generation if isinstance(generation, int) else 0
-
-
 def _document(metadata: RequestMetadata, driver: str, version: str) -> dict[str, Any]:
     document: dict[str, Any] = {
         "kind": "DeviceMetadata",

@@ -1,0 +1,76 @@
+"""Metadata files on the host."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import attrs
+import pytest
+
+from berth.errors import HostError
+from berth.metadata.document import DeviceEntry, RequestMetadata, render
+from berth.metadata.store import MetadataStore
+from berth.model.claim import ClaimRef
+
+CLAIM = ClaimRef(namespace="default", name="c1", uid="5b0c6a52-0f0e-4a51-9a2b-6a3d3a0c9f11")
+METADATA = RequestMetadata(
+    claim=CLAIM,
+    pod_claim_name=None,
+    generation=1,
+    devices=(DeviceEntry(request="nic", pool="n/nic", device="nic-a", attributes={}),),
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> MetadataStore:
+    return MetadataStore("berth.dev", tmp_path)
+
+
+def file_of(root: Path) -> Path:
+    folder = root / "plugins/berth.dev/dra-device-metadata" / CLAIM.uid / "nic"
+    return folder / "metadata.json"
+
+
+async def test_write_puts_the_file_where_the_mount_says(
+    store: MetadataStore, tmp_path: Path
+) -> None:
+    """The container's mount shows the very file, which everyone may read."""
+
+    await store.write(METADATA)
+
+    assert Path(store.mount(METADATA).host_path) == file_of(tmp_path)
+    assert file_of(tmp_path).read_bytes() == render(METADATA, driver="berth.dev")
+    assert stat.S_IMODE(file_of(tmp_path).stat().st_mode) == 0o644
+
+
+async def test_an_update_is_another_inode(store: MetadataStore, tmp_path: Path) -> None:
+    """A reader of the old file is never shown half of the new one."""
+
+    await store.write(METADATA)
+    with file_of(tmp_path).open("rb") as old:
+        await store.write(attrs.evolve(METADATA, generation=2))
+
+        assert old.read() == render(METADATA, driver="berth.dev")
+    assert b'"generation": 2' in file_of(tmp_path).read_bytes()
+
+
+async def test_remove_takes_the_claims_folder_and_may_be_repeated(store: MetadataStore) -> None:
+    """Nothing of a claim is left, and a second removal is no fault."""
+
+    await store.write(METADATA)
+    await store.write(attrs.evolve(METADATA, claim=attrs.evolve(CLAIM, uid="other")))
+
+    await store.remove(CLAIM.uid)
+    await store.remove(CLAIM.uid)
+
+    assert await store.claims() == {"other"}
+
+
+async def test_write_names_the_path_that_the_system_refused(tmp_path: Path) -> None:
+    """A file in the place of a folder is told with its path."""
+
+    (tmp_path / "plugins").write_text("in the way")
+
+    with pytest.raises(HostError, match="dra-device-metadata"):
+        await MetadataStore("berth.dev", tmp_path).write(METADATA)
