@@ -11,7 +11,9 @@ import re
 from fractions import Fraction
 from typing import Final
 
-_TEXT: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d+))?")
+_TEXT: Final = re.compile(
+    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?"
+)
 
 _DECIMAL: Final = {
     "n": -9,

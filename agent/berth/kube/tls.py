@@ -32,13 +32,13 @@ def make_context(tls: Tls, *, source: str) -> ssl.SSLContext:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         elif tls.ca:
-            context.load_verify_locations(cadata=tls.ca.decode("ascii", "replace"))
+            context.load_verify_locations(cadata=tls.ca.decode("ascii", "ignore"))
         else:
             context.load_default_certs()
         if tls.certificate:
             _load_chain(context, tls.certificate + b"\n" + tls.key)
-    except ssl.SSLError as error:
-        reason = error.reason or "not PEM"
+    except (ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", "") or "no PEM in them"
         raise KubeError(source, f"its certificates cannot be used: {reason}") from error
     return context
 

@@ -1,0 +1,192 @@
+"""ResourceClaims to values, from an object of a real cluster and from broken ones."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.errors import ClaimError, RemoteProtocolError
+from berth.kube.claims import claim_from_json
+from berth.model import jsontext
+from berth.model.claim import ConfigSource, Consumer, DeviceResult
+
+# As `kubectl get resourceclaim -o json` of 1.37.2 gives one of a template, with a second driver.
+CLAIM = """
+{
+  "apiVersion": "resource.k8s.io/v1",
+  "kind": "ResourceClaim",
+  "metadata": {
+    "name": "pod-nic-x7k2p", "namespace": "team", "uid": "1f0c5b5e-8a3f-4f0e-9a57-0a4b8f9d2c11",
+    "resourceVersion": "812",
+    "annotations": {"resource.kubernetes.io/pod-claim-name": "nic"},
+    "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "pod", "uid": "p",
+                         "blockOwnerDeletion": true, "controller": true}]
+  },
+  "spec": {"devices": {"requests": [{"name": "nic", "firstAvailable": [{"name": "fast"}]}]}},
+  "status": {
+    "allocation": {
+      "allocationTimestamp": "2026-01-02T03:04:05Z",
+      "devices": {
+        "results": [
+          {"request": "gpu", "driver": "gpu.other.dev", "pool": "n", "device": "gpu-0"},
+          {"request": "nic/fast", "driver": "berth.dev", "pool": "n", "device": "nic-1",
+           "shareID": "6a8f0d2e-5b1c-4f7a-9e3d-2c1b0a9f8e7d",
+           "consumedCapacity": {"slots": "1", "bandwidth": "1G"},
+           "tolerations": [{"key": "berth.dev/fault", "operator": "Exists"},
+                           {"operator": "Exists"}],
+           "bindingConditions": null, "newField": {"a": 1}},
+          {"request": "look", "driver": "berth.dev", "pool": "n", "device": "nic-2",
+           "adminAccess": true}
+        ],
+        "config": [
+          {"source": "FromClass", "opaque": {"driver": "berth.dev", "parameters": {"a": 1}}},
+          {"source": "FromClass", "opaque": {"driver": "gpu.other.dev", "parameters": {}}},
+          {"source": "FromClaim", "requests": ["nic"],
+           "opaque": {"driver": "berth.dev", "parameters": {"a": 1, "a": 2}}},
+          {"source": "FromMoon", "opaque": {"driver": "berth.dev", "parameters": null}}
+        ]
+      },
+      "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [
+        {"key": "metadata.name", "operator": "In", "values": ["worker-7"]}]}]}
+    },
+    "reservedFor": [
+      {"resource": "pods", "name": "pod", "uid": "8c1d"},
+      {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "9d2e"}
+    ]
+  }
+}
+"""
+
+
+def claim(**changes: Any) -> Any:
+    """The claim, with other members of its status."""
+    value = json.loads(CLAIM)
+    value["status"].update(changes)
+    return value
+
+
+def test_claim_is_reduced_to_our_driver() -> None:
+    """Results and configuration of ours stay, in their order; the rest is left out."""
+
+    found = claim_from_json(jsontext.loads(CLAIM), driver="berth.dev")
+
+    assert str(found.ref) == "team/pod-nic-x7k2p"
+    assert found.results == (
+        DeviceResult(
+            request="nic/fast",
+            pool="n",
+            device="nic-1",
+            share_id="6a8f0d2e-5b1c-4f7a-9e3d-2c1b0a9f8e7d",
+            consumed={"slots": "1", "bandwidth": "1G"},
+            tolerations=("berth.dev/fault", ""),
+        ),
+        DeviceResult(request="look", pool="n", device="nic-2", admin_access=True),
+    )
+    assert found.consumers == (
+        Consumer(resource="pods", name="pod", uid="8c1d"),
+        Consumer(resource="podgroups", name="g", uid="9d2e"),
+    )
+    assert (found.pod_claim_name, found.nodes) == ("nic", ("worker-7",))
+
+
+def test_configuration_keeps_its_place_its_source_and_its_faults() -> None:
+    """The index is that of the whole list, and a key that was given twice is still known."""
+
+    found = claim_from_json(jsontext.loads(CLAIM), driver="berth.dev").configs
+
+    assert [(item.index, item.source, item.requests) for item in found] == [
+        (0, ConfigSource.CLASS, ()),
+        (2, ConfigSource.CLAIM, ("nic",)),
+        (3, ConfigSource.CLAIM, ()),
+    ]
+    assert jsontext.duplicates(found[1].parameters) == ("a",)
+    assert found[2].parameters is None
+
+
+def test_claim_of_another_driver_has_no_results() -> None:
+    """A claim that holds nothing of ours is no fault."""
+
+    found = claim_from_json(claim(), driver="third.dev")
+
+    assert (found.results, found.configs) == ((), ())
+
+
+@pytest.mark.parametrize("status", [{"allocation": None}, {"allocation": {}}])
+def test_claim_without_allocation_is_a_claim_error(status: dict[str, Any]) -> None:
+    """It names the claim and says that it heals by itself."""
+
+    with pytest.raises(ClaimError, match=r"team/pod-nic-x7k2p.*no allocation"):
+        claim_from_json(claim(**status), driver="berth.dev")
+
+
+@pytest.mark.parametrize(
+    ("terms", "nodes"),
+    [
+        ([], ()),
+        ([{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}], ()),
+        ([{"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["a"]}]}], ()),
+        (
+            [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a", "b"]}]},
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]},
+            ],
+            ("a", "b"),
+        ),
+        (
+            [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]},
+                {"matchExpressions": [{"key": "zone", "operator": "Exists"}]},
+            ],
+            (),
+        ),
+    ],
+)
+def test_nodes_are_those_that_every_term_names(terms: list[Any], nodes: tuple[str, ...]) -> None:
+    """One alternative without names leaves the claim bound to none."""
+
+    value = claim()
+    value["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": terms}
+
+    assert claim_from_json(value, driver="berth.dev").nodes == nodes
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+_PLACES = (
+    ("metadata",),
+    ("status",),
+    ("status", "allocation"),
+    ("status", "allocation", "devices"),
+    ("status", "allocation", "devices", "results"),
+    ("status", "allocation", "devices", "config"),
+    ("status", "allocation", "nodeSelector"),
+    ("status", "reservedFor"),
+)
+
+
+@given(st.sampled_from(_PLACES), _JSON)
+def test_garbage_anywhere_gives_a_claim_or_a_known_error(
+    place: tuple[str, ...], garbage: Any
+) -> None:
+    """Whatever the server sends, nothing else than our errors comes out."""
+
+    value = json.loads(CLAIM)
+    holder = value
+    for step in place[:-1]:
+        holder = holder[step]
+    holder[place[-1]] = garbage
+
+    try:
+        found = claim_from_json(value, driver="berth.dev")
+    except (ClaimError, RemoteProtocolError):
+        return
+    assert all(isinstance(item.device, str) for item in found.results)
