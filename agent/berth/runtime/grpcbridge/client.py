@@ -28,6 +28,7 @@ CLOSE_LIMIT_S: Final = 1.0
 """How long the end of a channel or stream is waited for, in seconds."""
 
 _RACE_S: Final = 0.25
+_READY: Final = grpc.ChannelConnectivity.READY
 
 ReplyT = TypeVar("ReplyT", bound=Message)
 T = TypeVar("T")
@@ -101,6 +102,24 @@ class GrpcChannel:
 
         left_s = _left_s(deadline)
         return await _result(self._thread, method, ask, deadline=deadline)
+
+    async def wait_connected(self) -> None:
+        """Connect now, and wait until the connection stands, however often that takes."""
+
+        async def connect() -> None:
+            while (state := self._channel.get_state(try_to_connect=True)) is not _READY:
+                await self._channel.wait_for_state_change(state)
+
+        await self._thread.run(connect)
+
+    async def wait_lost(self) -> None:
+        """Wait until the connection that stands is lost; at once when none stands."""
+
+        async def lose() -> None:
+            while self._channel.get_state() is _READY:
+                await self._channel.wait_for_state_change(_READY)
+
+        await self._thread.run(lose)
 
     @contextlib.asynccontextmanager
     async def stream(
