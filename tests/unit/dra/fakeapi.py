@@ -48,6 +48,7 @@ class FakeApi:
         self._watches: list[tuple[SliceQuery, Callable[[SliceEvent], None]]] = []
         self._cut = False
         self._version = 100
+        self._changed = trio.lowlevel.ParkingLot()
 
     def owned(self, driver: str = "berth.dev") -> list[Slice]:
         """Give the slices of a driver, by name."""
@@ -56,6 +57,11 @@ class FakeApi:
     def devices(self) -> list[str]:
         """Give the names of all published devices, in the scheduler's order."""
         return [device["name"] for item in self.owned() for device in item.devices]
+
+    async def wait_devices(self, count: int) -> None:
+        """Wait until so many devices are published."""
+        while len(self.devices()) != count:
+            await self._changed.park()
 
     def drop(self, name: str) -> None:
         """Delete a slice by another hand."""
@@ -180,6 +186,7 @@ class FakeApi:
         return stored
 
     def _tell(self, event: SliceSeen | SliceGone) -> None:
+        self._changed.unpark_all()
         for query, report in () if self._cut else self._watches:
             if event.slice in self._matching(query, (event.slice,)):
                 report(event)

@@ -1,0 +1,178 @@
+"""The DRA service: each claim its own outcome, side by side, within kubelet's time."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from berth.dra.service import LIMIT_S, DraService
+from berth.errors import ClaimError, HostError
+from berth.model.claim import ClaimRef, PreparedClaim, PreparedDevice
+from berth.pb import dra_v1_pb2
+from berth.runtime.methods import Call, Method
+
+
+async def refuse(ref: ClaimRef) -> None:
+    """Be a claim that cannot be prepared."""
+    await trio.lowlevel.checkpoint()
+    raise ClaimError(str(ref), "device nic-1 is gone", mend="delete the pod")
+
+
+async def break_down(ref: ClaimRef) -> None:
+    """Be a claim that meets a defect."""
+    await trio.lowlevel.checkpoint()
+    raise LookupError(ref.uid)
+
+
+async def hang(_ref: ClaimRef) -> None:
+    """Be a claim that never ends."""
+    await trio.sleep_forever()
+
+
+async def succeed(_ref: ClaimRef) -> None:
+    """Be a claim like any other."""
+    await trio.lowlevel.checkpoint()
+
+
+class Claims:
+    """Does with each claim what its UID was told to; else it is prepared in 100 ms."""
+
+    def __init__(self, **acts: Callable[[ClaimRef], Awaitable[None]]) -> None:
+        self.acts: Mapping[str, Callable[[ClaimRef], Awaitable[None]]] = acts
+        self.seen: list[str] = []
+
+    async def prepare(self, ref: ClaimRef) -> PreparedClaim:
+        """Prepare by order."""
+        await self.unprepare(ref)
+        device = PreparedDevice(requests=("r",), pool="p", device=f"nic-{ref.uid}", cdi_ids=("i",))
+        return PreparedClaim(ref=ref, devices=(device,))
+
+    async def unprepare(self, ref: ClaimRef) -> None:
+        """Unprepare by order."""
+        self.seen.append(ref.uid)
+        await trio.sleep(0.1)
+        await self.acts.get(ref.uid, succeed)(ref)
+
+
+async def call(
+    service: DraService, name: str, *uids: str, timeout_s: float | None = 45.0
+) -> Mapping[str, Any]:
+    """Call a method of the newest version; gives the entries."""
+    table = service.services()[0]
+    method = table.find(name)
+    assert isinstance(method, Method)
+    request = method.request(
+        claims=[dra_v1_pb2.Claim(namespace="ns", name=f"c-{uid}", uid=uid) for uid in uids]
+    )
+    reply = await method.handler(request, Call(method=name, timeout_s=timeout_s))
+    return dict(reply.claims)
+
+
+async def test_prepare_works_on_all_claims_at_a_time(autojump_clock: MockClock) -> None:
+    """Twenty claims take as long as one, and each is answered with its own device."""
+
+    began = trio.current_time()
+    service = DraService(Claims())
+    uids = [f"u{number}" for number in range(20)]
+    entries = await call(service, "NodePrepareResources", *uids)
+
+    assert trio.current_time() - began == pytest.approx(0.1)
+    assert {uid: entry.devices[0].device_name for uid, entry in entries.items()} == {
+        uid: f"nic-{uid}" for uid in uids
+    }
+    assert service.statistics().prepared == 20
+    assert service.statistics().active == 0
+
+
+@pytest.mark.parametrize("name", ["NodePrepareResources", "NodeUnprepareResources"])
+async def test_one_bad_claim_leaves_the_others_alone(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """A refusal and a defect are texts in their own entries; a defect is logged with traceback."""
+
+    service = DraService(Claims(bad=refuse, worse=break_down))
+    entries = await call(service, name, "good", "bad", "worse", "../x")
+
+    assert entries["good"].error == ""
+    assert entries["bad"].error == "ns/c-bad: device nic-1 is gone; delete the pod"
+    assert "defect in berthd: LookupError('worse')" in entries["worse"].error
+    assert bool(entries["../x"].error) is (name == "NodePrepareResources")
+    assert [r.levelno for r in caplog.records if r.exc_info] == [logging.ERROR]
+    assert service.statistics().failed == 2
+
+
+async def test_prepare_ends_before_kubelet_gives_up(autojump_clock: MockClock) -> None:
+    """A claim that hangs is answered after 40 s of kubelet's 45, the others are in the answer."""
+
+    began = trio.current_time()
+    entries = await call(DraService(Claims(slow=hang)), "NodePrepareResources", "slow", "good")
+
+    assert trio.current_time() - began == pytest.approx(LIMIT_S)
+    assert "not done within 40 s" in entries["slow"].error
+    assert entries["good"].error == ""
+
+
+@pytest.mark.parametrize(("timeout_s", "took_s"), [(None, 40), (9.0, 8), (600.0, 40)])
+async def test_prepare_keeps_to_the_time_of_its_caller(
+    autojump_clock: MockClock, timeout_s: float | None, took_s: float
+) -> None:
+    """A caller with less time gets its answer in time, too."""
+
+    began = trio.current_time()
+    await call(DraService(Claims(a=hang)), "NodePrepareResources", "a", timeout_s=timeout_s)
+
+    assert trio.current_time() - began == pytest.approx(took_s)
+
+
+async def test_request_that_names_a_claim_twice_is_worked_on_once(
+    autojump_clock: MockClock,
+) -> None:
+    """Two tasks for one claim in one request would wait for each other."""
+
+    claims = Claims()
+    entries = await call(DraService(claims), "NodeUnprepareResources", "a", "a", "b")
+
+    assert sorted(claims.seen) == ["a", "b"]
+    assert set(entries) == {"a", "b"}
+
+
+async def test_prepare_of_nothing_is_answered(autojump_clock: MockClock) -> None:
+    """An empty request gets an empty answer."""
+
+    assert await call(DraService(Claims()), "NodePrepareResources") == {}
+
+
+async def test_state_errors_are_told_by_their_text(autojump_clock: MockClock) -> None:
+    """A full disk fails the claim with path and reason."""
+
+    async def full(_ref: ClaimRef) -> None:
+        await trio.lowlevel.checkpoint()
+        raise HostError("/var/lib/berth", "cannot write: No space left on device")
+
+    entries = await call(DraService(Claims(a=full)), "NodePrepareResources", "a")
+
+    assert entries["a"].error == "/var/lib/berth: cannot write: No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("versions", "tokens"),
+    [
+        (("v1", "v1beta1"), ("v1.DRAPlugin", "v1beta1.DRAPlugin")),
+        (("v1beta1", "v1"), ("v1.DRAPlugin", "v1beta1.DRAPlugin")),
+        (("v1beta1",), ("v1beta1.DRAPlugin",)),
+    ],
+)
+def test_tokens_name_exactly_what_is_served(
+    versions: tuple[str, ...], tokens: tuple[str, ...]
+) -> None:
+    """Kubelet takes the first token it knows, so the newest version comes first."""
+
+    service = DraService(Claims(), versions=versions)
+
+    assert service.tokens == tokens
+    assert [table.name for table in service.services()] == [
+        f"k8s.io.kubelet.pkg.apis.dra.{token}" for token in tokens
+    ]
