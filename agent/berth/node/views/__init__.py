@@ -1,0 +1,26 @@
+"""What the operator is told of the node: its state as answers that can be sent as JSON.
+
+One function per verb of the control socket, over plain values: nothing here looks at the machine,
+and the daemon hands in what its parts tell of themselves. The form of the answers is a contract
+(docs/reference/control.md): keys are added, never renamed or taken away.
+"""
+
+from berth.node.views.devices import devices_view
+from berth.node.views.holds import holds_view
+from berth.node.views.reload import reload_view
+from berth.node.views.status import Kubelet, Status, status_view
+from berth.node.views.troubles import Trouble, Troubles
+from berth.node.views.why import Knowledge, why_view
+
+__all__ = [
+    "Knowledge",
+    "Kubelet",
+    "Status",
+    "Trouble",
+    "Troubles",
+    "devices_view",
+    "holds_view",
+    "reload_view",
+    "status_view",
+    "why_view",
+]

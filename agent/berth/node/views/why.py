@@ -1,0 +1,329 @@
+"""The answer to ``why``: all that the node knows of why a pod does not start, or of a device.
+
+A pod that no record and no trouble tells of is one that kubelet never asked for here: then what is
+told is the state of the node, from which it follows why the scheduler may have found nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from berth.model.device import Device, Nic, Version
+from berth.model.inventory import Inventory
+from berth.nic.record import NicRecord, Stage
+from berth.node.record import ClaimRecord, HeldDevice
+from berth.node.views.devices import device_entry, nics_summary
+from berth.node.views.holds import claim_state, hold_entry, pods_of
+from berth.node.views.mends import mend_for
+from berth.node.views.status import NriState, Publication, connection_troubles
+from berth.node.views.troubles import Trouble
+
+Answer: TypeAlias = dict[str, Any]
+
+_AGAIN: Final = "kubelet tries again by itself, after up to 90 s"
+
+
+@attrs.frozen(kw_only=True)
+class Knowledge:
+    """Everything that the node knows.
+
+    Attributes:
+        nri: ``None`` before the first look, or without the plugin.
+        publication: ``None`` while nothing is published.
+    """
+
+    records: Sequence[ClaimRecord]
+    inventory: Inventory
+    troubles: Sequence[Trouble] = ()
+    nri: NriState | None = None
+    publication: Publication | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Word:
+    """What is to be said of one device or claim.
+
+    Attributes:
+        text: A sentence without its subject.
+        waits_for: ``sandbox``, ``nri``, ``home``, ``prepare``, ``kubelet``; empty: for nothing.
+        mend: What a person can do; empty when nobody has to do anything.
+        rank: Which of several words is the verdict: the highest.
+    """
+
+    text: str
+    waits_for: str = ""
+    mend: str = ""
+    rank: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class _Claim:
+    """One claim as it is told, and the words from which the verdict comes.
+
+    Attributes:
+        words: Each with its subject.
+    """
+
+    entry: Answer
+    words: tuple[tuple[str, Word], ...]
+
+
+def why_view(asked: str, known: Knowledge) -> Answer:
+    """What is known of a pod, claim or device.
+
+    Args:
+        asked: A pod or claim as ``namespace/name``, name or UID; a device by its name in slices,
+            interface name, PCI address, identity or hardware address.
+
+    Returns:
+        ``found`` holds one entry per thing that is so called; ``node`` what concerns every pod.
+    """
+    pods: dict[str, str] = {}
+    for pod, uid in (*_pods(asked, known), *_guessed_pods(asked, known)):
+        pods.setdefault(pod, uid)
+    found = [_pod_entry(pod, uid, known) for pod, uid in pods.items()]
+    if not found:
+        found = [_claim_entry(claim) for claim in _claims(asked, known)]
+    found += [_device_entry(nic, known) for nic in known.inventory.nics if _is_device(asked, nic)]
+    return {"asked": asked, "found": found, "node": _node(known)}
+
+
+def _node(known: Knowledge) -> Answer:
+    return {
+        "troubles": list(connection_troubles(known.nri, known.publication)),
+        "nics": nics_summary(known.inventory),
+    }
+
+
+def _pods(asked: str, known: Knowledge) -> Iterator[tuple[str, str]]:
+    """Pods that are so called, with their UID where it is known."""
+    for record in known.records:
+        for consumer in record.consumers:
+            pod = f"{record.claim.namespace}/{consumer.name}"
+            if consumer.is_pod and _is_called(asked, pod, consumer.uid):
+                yield pod, consumer.uid
+    for trouble in known.troubles:
+        if trouble.pod and _is_called(asked, trouble.pod, ""):
+            yield trouble.pod, ""
+
+
+def _guessed_pods(asked: str, known: Knowledge) -> Iterator[tuple[str, str]]:
+    """Pods of which nothing is known but troubles of claims that look like theirs."""
+    for trouble in known.troubles:
+        if not trouble.pod and _is_of_template(asked, trouble.claim):
+            yield f"{trouble.claim.partition('/')[0]}/{asked.rpartition('/')[2]}", ""
+
+
+def _is_called(asked: str, name: str, uid: str) -> bool:
+    return asked in {name, uid or name} or ("/" not in asked and asked == name.rpartition("/")[2])
+
+
+def _is_of_template(asked: str, claim: str) -> bool:
+    """Whether the claim is named as one that was made for the pod from a template.
+
+    Source: ``resourceclaim/controller.go`` of Kubernetes: ``<pod>-<name in the pod>-<suffix>``.
+    """
+    namespace, _, name = claim.partition("/")
+    wanted, _, pod = asked.rpartition("/")
+    return wanted in {"", namespace} and name.startswith(f"{pod}-") and name.count("-") >= 2
+
+
+def _pod_entry(pod: str, uid: str, known: Knowledge) -> Answer:
+    namespace, _, name = pod.partition("/")
+    records = [
+        record
+        for record in known.records
+        if record.claim.namespace == namespace and name in pods_of(record)
+    ]
+    claims = [_of_record(record, known) for record in records]
+    have = {str(record.claim) for record in records}
+    for trouble in known.troubles:
+        guessed = not trouble.pod and _is_of_template(pod, trouble.claim)
+        if (trouble.pod == pod or guessed) and trouble.claim not in have:
+            claims.append(_of_trouble(trouble))
+    return {"kind": "pod", "name": pod, "uid": uid, **_verdict(claims)}
+
+
+def _claims(asked: str, known: Knowledge) -> Iterator[_Claim]:
+    seen = set()
+    for record in known.records:
+        if _is_called(asked, str(record.claim), record.claim.uid):
+            seen.add(str(record.claim))
+            yield _of_record(record, known)
+    for trouble in known.troubles:
+        if trouble.claim not in seen and trouble.claim and _is_called(asked, trouble.claim, ""):
+            yield _of_trouble(trouble)
+
+
+def _claim_entry(claim: _Claim) -> Answer:
+    name, uid = claim.entry["claim"], claim.entry["uid"]
+    return {"kind": "claim", "name": name, "uid": uid, **_verdict([claim])}
+
+
+def _verdict(claims: Sequence[_Claim]) -> Answer:
+    """The claims, the word that weighs most, and what to do about it."""
+    words = [pair for claim in claims for pair in claim.words]
+    subject, worst = max(words, key=lambda pair: pair[1].rank)
+    return {
+        "verdict": f"{subject}: {worst.text}",
+        "mend": worst.mend,
+        "claims": [claim.entry for claim in claims],
+    }
+
+
+def _of_record(record: ClaimRecord, known: Knowledge) -> _Claim:
+    name = str(record.claim)
+    trouble = next((t for t in known.troubles if t.claim == name), None)
+    word = _claim_word(record, trouble)
+    devices = [(d, _device_word(record, d, known.nri)) for d in record.devices]
+    return _Claim(
+        entry={
+            "claim": name,
+            "uid": record.claim.uid,
+            "state": claim_state(record),
+            "pods": pods_of(record),
+            **_said(word),
+            "trouble": attrs.asdict(trouble) if trouble else None,
+            "devices": [hold_entry(record, d) | _said(said) for d, said in devices],
+        },
+        words=(
+            *((f"{d.result.device} (claim {name})", said) for d, said in devices),
+            (f"claim {name}", word),
+        ),
+    )
+
+
+def _of_trouble(trouble: Trouble) -> _Claim:
+    word = _trouble_word(trouble)
+    subject = f"claim {trouble.claim}" if trouble.claim else f"pod {trouble.pod}"
+    return _Claim(
+        entry={
+            "claim": trouble.claim,
+            "uid": "",
+            "state": "waiting" if trouble.waiting else "refused",
+            "pods": [trouble.pod.rpartition("/")[2]] if trouble.pod else [],
+            **_said(word),
+            "trouble": attrs.asdict(trouble),
+            "devices": [],
+        },
+        words=((subject, word),),
+    )
+
+
+def _said(word: Word) -> Answer:
+    return {"says": word.text, "waits_for": word.waits_for, "mend": word.mend}
+
+
+def _trouble_word(trouble: Trouble) -> Word:
+    if trouble.waiting:
+        return Word(text=f"waits: {trouble.text}", waits_for="prepare", rank=6)
+    times = f" ({trouble.count} times)" if trouble.count > 1 else ""
+    return Word(
+        text=f"was refused{times}, last at {trouble.at}: {trouble.text}", mend=_AGAIN, rank=9
+    )
+
+
+def _claim_word(record: ClaimRecord, trouble: Trouble | None) -> Word:
+    if trouble is not None:
+        return _trouble_word(trouble)
+    if record.revoked:
+        return Word(text="is being undone: the pod is to end here", waits_for="home", rank=5)
+    if not record.prepared:
+        return Word(text="is being prepared", waits_for="prepare", rank=5)
+    return Word(text="is prepared")
+
+
+def _device_word(record: ClaimRecord, device: HeldDevice, nri: NriState | None) -> Word:
+    nic = device.nic
+    if nic is None:
+        return Word(text="is only looked at (adminAccess), nothing is moved for it")
+    if nic.stage is Stage.LOST:
+        mend = "delete the pod; its successor gets another device"
+        return Word(text=f"is lost: {nic.fault or 'its device is gone'}", mend=mend, rank=8)
+    if nic.stage is Stage.ATTACHED:
+        return _attached_word(nic)
+    if nic.stage is Stage.RETURNING or record.revoked:
+        fault = f", tried again by itself: {nic.fault}" if nic.fault else ""
+        return Word(text=f"is on its way home{fault}", waits_for="home", rank=7 if fault else 3)
+    if nic.stage is Stage.ATTACHING and not nic.fault:
+        where = nic.sandbox.id if nic.sandbox else "its sandbox"
+        return Word(text=f"is being brought into sandbox {where}", waits_for="sandbox", rank=4)
+    if nic.fault:
+        return Word(text=f"was not attached: {nic.fault}", mend=_AGAIN, rank=8)
+    return _waiting_word(nic, nri)
+
+
+def _attached_word(nic: NicRecord) -> Word:
+    network = nic.network
+    name = network.interface_name if network else nic.config.interface.name
+    if nic.carrier:
+        return Word(text=f"is in the pod as {name}: nothing of ours is missing")
+    return Word(
+        text=f"is in the pod as {name}, and had no carrier when it came there",
+        mend="check its cable, its switch port, and the other end",
+        rank=1,
+    )
+
+
+def _waiting_word(nic: NicRecord, nri: NriState | None) -> Word:
+    if nic.stage is Stage.RESERVED:
+        return Word(text="is being made ready at home", waits_for="prepare", rank=4)
+    if nri is not None and not nri.synchronized:
+        return Word(
+            text=f"is ready at home; the runtime's NRI is not connected: {nri.reason}",
+            waits_for="nri",
+            mend="see `berth check`: the runtime must be up, with NRI switched on",
+            rank=7,
+        )
+    again = " again" if nic.stage is Stage.HOME else ""
+    return Word(
+        text=f"is ready at home, and goes into the pod's sandbox as soon as one is made{again}",
+        waits_for="sandbox",
+        mend="if none is made, see the pod's events and the journals of kubelet and runtime",
+        rank=2,
+    )
+
+
+def _is_device(asked: str, nic: Nic) -> bool:
+    return asked in {nic.name, nic.identity, nic.ifname or nic.name} or (
+        asked.lower() in {nic.pci or nic.name, nic.mac or nic.name}
+    )
+
+
+def _device_entry(nic: Nic, known: Knowledge) -> Answer:
+    holders = [
+        hold_entry(record, device) | _said(_device_word(record, device, known.nri))
+        for record in known.records
+        for device in record.devices
+        if device.identity == nic.identity
+    ]
+    device = known.inventory.device_by_name.get(nic.name)
+    return {
+        "kind": "device",
+        "name": nic.name,
+        "verdict": _device_verdict(nic, holders),
+        "mend": mend_for(nic),
+        "device": device_entry(nic, known.inventory),
+        "attributes": _attributes(device),
+        "holders": holders,
+    }
+
+
+def _device_verdict(nic: Nic, holders: Sequence[Answer]) -> str:
+    if nic.exclusion is not None:
+        return f"{nic.name} is not offered: {nic.exclusion}"
+    if not holders:
+        return f"{nic.name} is offered, and free"
+    held = "; ".join(f"claim {holder['claim']}: {holder['says']}" for holder in holders)
+    return f"{nic.name} is held. {held}"
+
+
+def _attributes(device: Device | None) -> Mapping[str, Any]:
+    values = device.attributes if device is not None else {}
+    return {
+        name: value.text if isinstance(value, Version) else value
+        for name, value in sorted(values.items())
+    }

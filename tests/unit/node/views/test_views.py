@@ -1,0 +1,307 @@
+"""What ``devices``, ``holds``, ``reload`` and ``status`` answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from berth.config.match import NicMatch
+from berth.config.nic import NicGroup, NicTable
+from berth.config.schema import Config, KubernetesTable, NriTable
+from berth.kube.api import Identity
+from berth.model.claim import ClaimRef
+from berth.nic.record import Stage
+from berth.node.ledger import Hold
+from berth.node.views import (
+    Kubelet,
+    Status,
+    Trouble,
+    Troubles,
+    devices_view,
+    holds_view,
+    reload_view,
+    status_view,
+)
+from berth.node.views import troubles as troubles_module
+from berth.runtime.supervisor import Phase, PluginStatus, SupervisorStatistics
+from tests.unit.node.views.scenes import (
+    CLAIM,
+    DEVICE,
+    DISCONNECTED,
+    INVENTORY,
+    NodeName,
+    Nri,
+    Pool,
+    Publication,
+    claim_record,
+    nic_record,
+)
+
+WELL = Status(
+    version="0.1.0",
+    pid=42,
+    uptime_s=61.4,
+    config=Path("/etc/berth/agent.toml"),
+    state_dir=Path("/var/lib/berth"),
+    driver="berth.dev",
+    plugins=SupervisorStatistics(
+        plugins=(
+            PluginStatus(name="nri", phase=Phase.SERVING),
+            PluginStatus(name="dra", phase=Phase.SERVING),
+        )
+    ),
+    inventory=INVENTORY,
+    records=(claim_record(nic_record(Stage.ATTACHED)),),
+    node=NodeName(),
+    nri=Nri(),
+    nri_socket=Path("/var/run/nri/nri.sock"),
+    kubelet=Kubelet(registered=True, state="registered"),
+    api=Identity(kind="kubelet", source="/etc/kubernetes/kubelet.conf", server="https://a:6443"),
+    publication=Publication(pools={"worker-7/nic": Pool()}),
+    warnings=("health has no effect in this version",),
+)
+
+
+def test_devices_are_told_whole() -> None:
+    """Each NIC says what it is, whether it is offered, and why not."""
+
+    uplink, held, free = devices_view(INVENTORY)["devices"]
+
+    assert uplink == {
+        "name": "nic-0000-01-00-0",
+        "identity": "pci:0000:01:00.0",
+        "kind": "pci",
+        "group": "",
+        "mode": "exclusive",
+        "ifname": "eth0",
+        "ifindex": 2,
+        "pci": "0000:01:00.0",
+        "driver": "igb",
+        "mac": "52:54:00:00:00:01",
+        "offered": False,
+        "reason": "uplink",
+        "detail": "default route (table main) → eth0",
+        "held_by": [],
+    }
+    assert (held["offered"], held["held_by"]) == (True, ["default/net"])
+    assert (free["offered"], free["reason"]) == (True, "")
+
+
+def test_holds_are_told_from_record_and_ledger() -> None:
+    """A hold is told with its stage; one that has no record yet is told as being prepared."""
+
+    other = ClaimRef(namespace="default", name="late", uid="late-uid")
+    holds = [
+        Hold(key="pci:0000:41:00.0", device=DEVICE, claim=CLAIM),
+        Hold(key="link:boot:9", device="nic-lab-veth0", claim=other),
+    ]
+    answer = holds_view([claim_record(nic_record(Stage.ATTACHED))], holds)
+
+    assert answer["holds"][0] == {
+        "device": DEVICE,
+        "identity": "pci:0000:41:00.0",
+        "claim": "default/net",
+        "claim_uid": CLAIM.uid,
+        "request": "nic",
+        "pods": ["web"],
+        "share": "",
+        "slots": 1,
+        "slot_limit": 1,
+        "state": "prepared",
+        "stage": "attached",
+        "fault": "",
+        "interface": "net1",
+        "sandbox": "sandbox-1",
+        "home_name": "",
+    }
+    assert [(h["claim"], h["state"], h["stage"]) for h in answer["holds"][1:]] == [
+        ("default/late", "preparing", "")
+    ]
+    assert {*answer["holds"][0]} == {*answer["holds"][1]}
+
+
+def test_holds_leave_out_who_only_looks() -> None:
+    """A claim with admin access holds nothing."""
+
+    assert holds_view([claim_record(None)], []) == {"holds": []}
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({}, "prepared"),
+        ({"prepared": False}, "preparing"),
+        ({"revoked": True}, "undoing"),
+        ({"prepared": False, "revoked": True}, "undoing"),
+    ],
+)
+def test_hold_tells_where_its_claim_stands(changes: dict[str, bool], state: str) -> None:
+    """Prepared, being prepared and being undone are told apart."""
+
+    answer = holds_view([claim_record(nic_record(), **changes)], [])
+
+    assert answer["holds"][0]["state"] == state
+
+
+def test_status_when_all_is_well() -> None:
+    """Nothing to complain of, and every part told."""
+
+    answer = status_view(WELL)
+
+    assert (answer["well"], answer["troubles"]) == (True, [])
+    assert answer["uptime_s"] == 61
+    assert answer["node"] == {"name": "worker-7", "source": "[node] name", "conflict": ""}
+    assert answer["plugins"][0] == {
+        "name": "nri",
+        "phase": "serving",
+        "reason": "",
+        "failures": 0,
+        "retry_s": None,
+    }
+    assert answer["nri"] == {
+        "synchronized": True,
+        "runtime": "containerd 2.4.2",
+        "reason": "",
+        "socket": "/var/run/nri/nri.sock",
+    }
+    assert answer["kubelet"] == {"registered": True, "state": "registered"}
+    assert answer["api"]["kind"] == "kubelet"
+    assert answer["publication"]["pools"] == {
+        "worker-7/nic": {"generation": 3, "slices": 1, "devices": 2}
+    }
+    assert answer["nics"] == {"seen": 3, "offered": 2, "held": 1, "excluded": {"uplink": 1}}
+    assert answer["claims"] == {
+        "preparing": 0,
+        "prepared": 1,
+        "undoing": 0,
+        "nics_away": 1,
+        "nics_at_fault": 0,
+    }
+    assert answer["warnings"] == [
+        "health has no effect in this version",
+        "group slow selects nothing",
+    ]
+    json.dumps(answer)
+
+
+@pytest.mark.parametrize(
+    ("changes", "trouble"),
+    [
+        ({"node": NodeName(name="", conflict="two names")}, "two names"),
+        (
+            {
+                "plugins": SupervisorStatistics(
+                    plugins=(
+                        PluginStatus(name="dra", phase=Phase.RESTING, reason="oops", retry_s=4.0),
+                    )
+                )
+            },
+            "plugin dra resting 4 s (oops)",
+        ),
+        (
+            {"nri": DISCONNECTED},
+            f"NRI is not connected, so no free NIC is offered: {DISCONNECTED.reason}",
+        ),
+        (
+            {"kubelet": Kubelet(registered=False, state="not registered, watching /x")},
+            "kubelet: not registered, watching /x",
+        ),
+        ({"publication": Publication(state="cannot list slices")}, "slices: cannot list slices"),
+        (
+            {"publication": Publication(refused=("nic-a", "nic-b"))},
+            "slices: the API server does not take nic-a, nic-b",
+        ),
+        (
+            {"records": (claim_record(nic_record(Stage.RETURNING, fault="mtu is 9000")),)},
+            f"{DEVICE} of claim default/net: mtu is 9000",
+        ),
+    ],
+)
+def test_status_when_a_part_is_not_well(changes: dict[str, Any], trouble: str) -> None:
+    """Whatever keeps pods from their NICs is told as one sentence."""
+
+    answer = status_view(attrs.evolve(WELL, **changes))
+
+    assert (answer["well"], answer["troubles"]) == (False, [trouble])
+
+
+def test_status_when_parts_are_off() -> None:
+    """A part that is switched off is null, and no trouble."""
+
+    off = attrs.evolve(WELL, node=None, nri=None, kubelet=None, api=None, publication=None)
+    answer = status_view(off)
+
+    assert answer["well"]
+    assert [answer[key] for key in ("node", "nri", "kubelet", "api", "publication")] == [None] * 5
+
+
+def group(name: str, **changes: Any) -> NicGroup:
+    """A group that selects something."""
+    return NicGroup(name=name, match=NicMatch(name=(name,)), **changes)
+
+
+def test_reload_tells_what_takes_effect_and_what_waits() -> None:
+    """``[nic]`` takes effect at once, the rest at the next start, each with both values."""
+
+    before = Config(nic=NicTable(groups=(group("a"), group("b"), group("c"))))
+    after = Config(
+        nri=NriTable(timeout_s=2.0),
+        kubernetes=KubernetesTable(kubeconfig=Path("/root/config")),
+        nic=NicTable(
+            publish_volatile=True,
+            groups=(group("c"), group("a", order=5, take_configured=True), group("d")),
+        ),
+    )
+    answer = reload_view(before, after, path=Path("/etc/berth/agent.toml"), warnings=["w"])
+
+    assert answer == {
+        "config": "/etc/berth/agent.toml",
+        "applied": [
+            "[nic] publish_volatile was false, is true",
+            '[[nic.group]] "a" has another order, take_configured',
+            '[[nic.group]] "d" is new',
+            '[[nic.group]] "b" is gone',
+            "[[nic.group]] has another order",
+        ],
+        "at_next_start": [
+            '[kubernetes] kubeconfig was "", is "/root/config"',
+            "[nri] timeout_s was 1.5, is 2.0",
+        ],
+        "warnings": ["w"],
+    }
+
+
+def test_reload_when_nothing_changed() -> None:
+    """The same file once more changes nothing, and says so by empty lists."""
+
+    answer = reload_view(Config(), Config(), path=Path("/x"))
+
+    assert (answer["applied"], answer["at_next_start"], answer["warnings"]) == ([], [], [])
+
+
+def test_troubles_count_what_is_told_again() -> None:
+    """The same words again are one trouble with a count; other words begin anew."""
+
+    troubles = Troubles()
+    for text in ("no link", "no link", "held", "held", "held"):
+        troubles.note("uid", Trouble(claim="default/net", text=text, at="now"))
+
+    assert [(t.text, t.count) for t in troubles.all()] == [("held", 3)]
+    troubles.forget("uid")
+    troubles.forget("uid")
+    assert troubles.all() == ()
+
+
+def test_troubles_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit the one that was told of longest ago is forgotten."""
+
+    monkeypatch.setattr(troubles_module, "LIMIT", 2)
+    troubles = Troubles()
+    for uid in ("a", "b", "a", "c"):
+        troubles.note(uid, Trouble(claim=uid, text="x", at="now"))
+
+    assert [t.claim for t in troubles.all()] == ["a", "c"]

@@ -1,0 +1,292 @@
+"""What ``why`` answers about a pod at each point of its way, and about devices."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from berth.model.inventory import Inventory
+from berth.nic.record import Stage
+from berth.node.record import ClaimRecord
+from berth.node.views import Knowledge, Trouble, why_view
+from berth.node.views.mends import mend_for
+from tests.unit.node.views.scenes import (
+    CLAIM,
+    DEVICE,
+    DISCONNECTED,
+    INVENTORY,
+    POD,
+    Nri,
+    Publication,
+    claim_record,
+    nic_record,
+)
+
+
+def known(*records: ClaimRecord, **changes: Any) -> Knowledge:
+    """What a node in good order knows."""
+    whole: dict[str, Any] = {
+        "records": records,
+        "inventory": INVENTORY,
+        "nri": Nri(),
+        "publication": Publication(),
+        **changes,
+    }
+    return Knowledge(**whole)
+
+
+@pytest.mark.parametrize("asked", ["default/web", "web", POD.uid])
+def test_pod_is_found_by_each_of_its_names(asked: str) -> None:
+    """A pod is found by namespace and name, name, and UID."""
+
+    answer = why_view(asked, known(claim_record(nic_record())))
+
+    assert [(f["kind"], f["name"], f["uid"]) for f in answer["found"]] == [
+        ("pod", "default/web", POD.uid)
+    ]
+    json.dumps(answer)
+
+
+@pytest.mark.parametrize("asked", ["other/web", "we", "default", "", "default/"])
+def test_pod_is_not_found_by_less(asked: str) -> None:
+    """Parts of names, and other namespaces, find nothing."""
+
+    assert why_view(asked, known(claim_record(nic_record())))["found"] == []
+
+
+@pytest.mark.parametrize(
+    ("record", "nri", "verdict", "waits_for"),
+    [
+        (
+            claim_record(nic_record(Stage.RESERVED), prepared=False),
+            Nri(),
+            "is being prepared",
+            "prepare",
+        ),
+        (
+            claim_record(nic_record(Stage.STAGED)),
+            Nri(),
+            "is ready at home, and goes into the pod's sandbox as soon as one is made",
+            "sandbox",
+        ),
+        (
+            claim_record(nic_record(Stage.HOME)),
+            Nri(),
+            "is ready at home, and goes into the pod's sandbox as soon as one is made again",
+            "sandbox",
+        ),
+        (
+            claim_record(nic_record(Stage.STAGED)),
+            DISCONNECTED,
+            f"is ready at home; the runtime's NRI is not connected: {DISCONNECTED.reason}",
+            "nri",
+        ),
+        (
+            claim_record(nic_record(Stage.ATTACHING)),
+            Nri(),
+            "is being brought into sandbox sandbox-1",
+            "sandbox",
+        ),
+        (
+            claim_record(nic_record(Stage.ATTACHED)),
+            Nri(),
+            "is in the pod as net1: nothing of ours is missing",
+            "",
+        ),
+        (
+            claim_record(nic_record(Stage.ATTACHED, carrier=False)),
+            Nri(),
+            "is in the pod as net1, and had no carrier when it came there",
+            "",
+        ),
+        (
+            claim_record(nic_record(Stage.HOME, fault="RTM_NEWROUTE 0.0.0.0/0: File exists")),
+            Nri(),
+            "was not attached: RTM_NEWROUTE 0.0.0.0/0: File exists",
+            "",
+        ),
+        (
+            claim_record(nic_record(Stage.RETURNING), revoked=True),
+            Nri(),
+            "is being undone: the pod is to end here",
+            "home",
+        ),
+        (
+            claim_record(nic_record(Stage.RETURNING, fault="Device or resource busy")),
+            Nri(),
+            "is on its way home, tried again by itself: Device or resource busy",
+            "home",
+        ),
+        (claim_record(nic_record(Stage.LOST, fault="")), Nri(), "is lost: its device is gone", ""),
+        (
+            claim_record(None),
+            Nri(),
+            "is only looked at (adminAccess), nothing is moved for it",
+            "",
+        ),
+    ],
+)
+def test_verdict_at_each_point(record: ClaimRecord, nri: Nri, verdict: str, waits_for: str) -> None:
+    """Each stage has its words, and says what is waited for."""
+
+    found = why_view("web", known(record, nri=nri))["found"][0]
+    words = [found["claims"][0], *found["claims"][0]["devices"]]
+
+    assert found["verdict"].partition(": ")[2] == verdict
+    assert waits_for in {word["waits_for"] for word in words}
+
+
+def test_verdict_when_one_of_two_claims_was_refused() -> None:
+    """A refusal outweighs what is ready, and says how often and when."""
+
+    refusal = Trouble(
+        claim="default/second",
+        pod="default/web",
+        text="nic-x: is held by claim default/old",
+        at="2026-08-01T10:00:00Z",
+        count=3,
+    )
+    answer = why_view("web", known(claim_record(nic_record()), troubles=(refusal,)))
+    found = answer["found"][0]
+
+    assert found["verdict"] == (
+        "claim default/second: was refused (3 times), last at 2026-08-01T10:00:00Z: "
+        "nic-x: is held by claim default/old"
+    )
+    assert found["mend"] == "kubelet tries again by itself, after up to 90 s"
+    assert [(c["claim"], c["state"]) for c in found["claims"]] == [
+        ("default/net", "prepared"),
+        ("default/second", "refused"),
+    ]
+
+
+def test_verdict_when_prepare_waits() -> None:
+    """What prepare waits for is told while it waits."""
+
+    waiting = Trouble(
+        claim=str(CLAIM), pod="default/web", text="nic-x is held", at="now", waiting=True
+    )
+    found = why_view("web", known(troubles=(waiting,)))["found"][0]
+
+    assert found["verdict"] == "claim default/net: waits: nic-x is held"
+    assert found["claims"][0]["state"] == "waiting"
+
+
+def test_trouble_of_a_claim_with_a_record_is_told_with_it() -> None:
+    """A claim that was prepared and then refused is one claim."""
+
+    refused = Trouble(claim=str(CLAIM), text="disk is full", at="now")
+    found = why_view("web", known(claim_record(nic_record()), troubles=(refused,)))["found"][0]
+
+    assert len(found["claims"]) == 1
+    assert found["claims"][0]["trouble"]["text"] == "disk is full"
+    assert found["verdict"].endswith("last at now: disk is full")
+
+
+def test_pod_is_guessed_from_the_claim_of_its_template() -> None:
+    """Where only the claim is known, its name says whose it is."""
+
+    refused = Trouble(claim="default/web-nic-x7k2p", text="no such claim", at="now")
+    answer = why_view("default/web", known(troubles=(refused,)))
+
+    assert [f["name"] for f in answer["found"]] == ["default/web"]
+    assert why_view("default/we", known(troubles=(refused,)))["found"] == []
+    assert why_view("other/web", known(troubles=(refused,)))["found"] == []
+
+
+@pytest.mark.parametrize("asked", ["default/net", "net", CLAIM.uid])
+def test_claim_is_found_when_no_pod_is_so_called(asked: str) -> None:
+    """A claim is found by its names too."""
+
+    found = why_view(asked, known(claim_record(nic_record())))["found"]
+
+    assert [(f["kind"], f["name"]) for f in found] == [("claim", "default/net")]
+    assert "as soon as one is made" in found[0]["verdict"]
+
+
+def test_claim_is_found_by_its_trouble() -> None:
+    """A claim that was only refused is found too."""
+
+    refused = Trouble(claim="default/net", text="x", at="now")
+    found = why_view("net", known(troubles=(refused,)))["found"]
+
+    assert [(f["kind"], f["verdict"]) for f in found] == [
+        ("claim", "claim default/net: was refused, last at now: x")
+    ]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["nic-0000-41-00-0", "pci:0000:41:00.0", "0000:41:00.0", "ens1f0", "52:54:00:00:00:02"],
+)
+def test_device_is_found_by_each_of_its_names(asked: str) -> None:
+    """A device is found by every name that an operator may know it by."""
+
+    found = why_view(asked, known(claim_record(nic_record(Stage.ATTACHED))))["found"]
+
+    assert [(f["kind"], f["name"]) for f in found] == [("device", DEVICE)]
+    assert found[0]["verdict"] == (
+        f"{DEVICE} is held. claim default/net: is in the pod as net1: nothing of ours is missing"
+    )
+    assert found[0]["attributes"] == {
+        "driverVersion": "1.2.3",
+        "speedMbps": 25000,
+        "type": "nic",
+    }
+
+
+def test_device_when_it_is_not_offered() -> None:
+    """The reason is told, with what to do about it."""
+
+    found = why_view("eth0", known())["found"][0]
+
+    assert found["verdict"] == (
+        "nic-0000-01-00-0 is not offered: uplink: default route (table main) → eth0"
+    )
+    assert found["mend"] == (
+        "leave it to the node; if the node can do without it, "
+        'write [nic] uplink_ok = ["pci:0000:01:00.0"]'
+    )
+
+
+def test_device_when_it_is_free() -> None:
+    """A free device is told as such."""
+
+    found = why_view("veth0", known())["found"][0]
+
+    assert (found["verdict"], found["mend"]) == ("nic-lab-veth0 is offered, and free", "")
+
+
+def test_unknown_pod_is_answered_by_the_state_of_the_node() -> None:
+    """Of a pod that kubelet never asked for, what speaks against every pod is told."""
+
+    answer = why_view("web", known(nri=DISCONNECTED, publication=Publication(state="behind")))
+
+    assert answer == {
+        "asked": "web",
+        "found": [],
+        "node": {
+            "troubles": [
+                f"NRI is not connected, so no free NIC is offered: {DISCONNECTED.reason}",
+                "slices: behind",
+            ],
+            "nics": {"seen": 3, "offered": 2, "held": 1, "excluded": {"uplink": 1}},
+        },
+    }
+
+
+def test_answer_when_nothing_is_known_at_all() -> None:
+    """Before the first look nothing is known, and that is an answer too."""
+
+    answer = why_view("web", Knowledge(records=(), inventory=Inventory()))
+
+    assert answer["found"] == []
+
+
+@pytest.mark.parametrize("nic", INVENTORY.nics)
+def test_mend_only_for_what_is_not_offered(nic: Any) -> None:
+    """What is offered needs no mend."""
+
+    assert bool(mend_for(nic)) == (nic.exclusion is not None)
