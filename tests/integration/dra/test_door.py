@@ -311,7 +311,7 @@ async def test_kubelet_that_gives_up_cancels_its_claim(open_door: OpenDoor) -> N
 
 
 async def test_second_daemon_is_refused_the_sockets(open_door: OpenDoor) -> None:
-    """Case 3: two daemons that bind for themselves; the running one keeps its sockets and serves."""
+    """Case 3: of two daemons that bind for themselves the running one keeps its sockets."""
 
     with trio.fail_after(LIMIT_S):
         async with open_door() as first, first.kubelet_running() as kubelet:
