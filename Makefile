@@ -19,10 +19,10 @@ check: setup ## lint, types, layers, spelling, generated files
 	@tools/check
 
 test-fast: setup ## the tests that need neither a cluster nor minutes
-	$(BIN)/pytest tests/unit tests/integration
+	$(BIN)/pytest tests/unit tests/integration -m 'not cluster'
 
 cluster: setup ## the tests on a real control plane, real kubelets and containerds
-	$(BIN)/pytest tests/cluster
+	$(BIN)/pytest tests/cluster tests/integration -m cluster
 
 test: setup ## every test
 	$(BIN)/pytest tests/unit tests/integration tests/cluster
@@ -37,12 +37,12 @@ proto: setup ## generate agent/berth/pb from proto/
 	@$(BIN)/python tools/proto.py
 
 docs: setup ## write the generated pages of docs/reference
-	@$(BIN)/python tools/reference.py
+	@for page in tools/*reference.py; do $(BIN)/python $$page || exit 1; done
 
 lock: ## resolve requirements/*.lock anew (needs uv)
 	uv pip compile -q --python-version 3.10 --generate-hashes --no-emit-index-url \
 	  --custom-compile-command "make lock" pyproject.toml -o requirements/runtime.lock
-	uv pip compile -q --python-version 3.10 --generate-hashes --no-emit-index-url --extra dev \
+	uv pip compile -q --universal --python-version 3.10 --generate-hashes --no-emit-index-url --extra dev \
 	  --custom-compile-command "make lock" -c requirements/runtime.lock pyproject.toml -o requirements/dev.lock
 
 clean: ## remove what setup and the tools made in the tree
