@@ -8,6 +8,8 @@ the real server does.
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
@@ -25,27 +27,31 @@ from berth.kube.api import (
     SliceSeen,
     SlicesListed,
 )
-from berth.kube.client import KubeClient, Request
+from berth.kube.client import Request
 from berth.kube.compare import differences
-from berth.kube.credentials import Credentials
 from berth.kube.server import KubeServer
 from berth.kube.slices import Owner, Slice, device_json
 from berth.kube.sources import Choice
 from berth.kube.status import Condition, ConditionStatus, DeviceStatus
 from berth.model.claim import ClaimRef, NetworkData
 from berth.model.device import Capacity, CapacityRange, Device, Version
-from berth.rehearsal.apiserver import resources
-from berth.rehearsal.apiserver.callers import Caller, Role
-from berth.rehearsal.apiserver.server import ApiServer, kubeconfig_json
-from tests.cluster.apistage import CLAIMS, DRIVER, NODE, PODS, Stage, sweep
+from tests.cluster.apiscenes import SCENES, SEEN, recorded
+from tests.cluster.apistage import (
+    CLAIMS,
+    DRIVER,
+    NODE,
+    PODS,
+    Stage,
+    client_of,
+    open_stand_in,
+    sweep,
+)
 from tests.cluster.bed import Cluster
-from tests.cluster.claimscenes import CLAIM_SCENES, make_claim
+from tests.cluster.claimscenes import make_claim
 from tests.cluster.controlplane import ADDRESS, PORT
-from tests.cluster.rightscenes import RIGHT_SCENES, pod_with
-from tests.cluster.slicescenes import SLICE_SCENES
+from tests.cluster.rightscenes import pod_with
 
 MANIFESTS: Final = Path(__file__).parents[2] / "configs" / "kubernetes"
-SCENES: Final = {**SLICE_SCENES, **CLAIM_SCENES, **RIGHT_SCENES}
 
 
 @pytest.fixture
@@ -71,16 +77,6 @@ async def door(cluster: Cluster) -> AsyncIterator[int]:
         await nursery.start(trio.serve_listeners, relay, listeners)
         yield listeners[0].socket.getsockname()[1]
         nursery.cancel_scope.cancel()
-
-
-@contextlib.asynccontextmanager
-async def client_of(choice: Choice) -> AsyncIterator[KubeClient]:
-    client = KubeClient(Credentials(choice, environment={}))
-    await client.credentials.login()
-    try:
-        yield client
-    finally:
-        await client.aclose()
 
 
 @pytest.fixture
@@ -126,26 +122,8 @@ async def real(cluster: Cluster, door: int, tmp_path: Path) -> AsyncIterator[Sta
 @pytest.fixture
 async def stand_in(tmp_path: Path) -> AsyncIterator[Stage]:
     """The stand-in, with callers of the same rights."""
-    tokens = {
-        "admin": Caller(name="admin"),
-        "kubelet": Caller(name=f"system:node:{NODE}", role=Role.KUBELET, node=NODE),
-        "account": Caller(name="berthd", role=Role.ACCOUNT, node=NODE),
-        "stranger": Caller(name="berthd", role=Role.ACCOUNT),
-    }
-    server = ApiServer(tokens=tokens)
-    server.put(resources.NODES, {"metadata": {"name": NODE}})
-    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    address = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
-    async with trio.open_nursery() as nursery, contextlib.AsyncExitStack() as stack:
-        await nursery.start(server.serve, listeners)
-        clients = {}
-        for name in tokens:
-            file = tmp_path / f"{name}.stand-in"
-            file.write_text(kubeconfig_json(address, token=name))
-            choice = Choice(kind="kubeconfig", path=str(file))
-            clients[name] = await stack.enter_async_context(client_of(choice))
-        yield Stage(**clients)
-        nursery.cancel_scope.cancel()
+    async with open_stand_in(tmp_path) as stage:
+        yield stage
 
 
 @pytest.mark.parametrize("name", SCENES)
@@ -153,11 +131,14 @@ async def test_stand_in_answers_as_the_real_server(name: str, real: Stage, stand
     """In each scene both servers answer the same."""
 
     with trio.fail_after(120):
-        expected = await SCENES[name](real)
-        found = await SCENES[name](stand_in)
+        expected = recorded(await SCENES[name](real))
+        found = recorded(await SCENES[name](stand_in))
+    if os.environ.get("BERTH_RECORD"):
+        SEEN.write_text(json.dumps({**json.loads(SEEN.read_text()), name: expected}, indent=1))
 
     pairs = [(one, other) for one, other in zip(expected, found, strict=True) if one != other]
     assert not pairs, "\n".join(f"real:     {one}\nstand-in: {other}" for one, other in pairs)
+    assert json.loads(SEEN.read_text())[name] == expected, "BERTH_RECORD=1 records it anew"
 
 
 EXCLUSIVE: Final = Device(

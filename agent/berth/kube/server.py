@@ -38,6 +38,9 @@ from berth.model.claim import Claim, ClaimRef
 SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
 """Path of the slices' collection."""
 
+CLOSE_LIMIT_S: Final = 2.0
+"""How long the end of connections is waited for, in seconds."""
+
 BINDING_DELAYS_S: Final = (0.1, 0.2, 0.4, 0.8, 1.5, 2.5)
 """How long to wait before each next GET of a claim that the node authorizer does not know yet."""
 
@@ -58,7 +61,8 @@ async def open_server(settings: CredentialSettings) -> AsyncIterator[KubeServer]
     try:
         yield KubeServer(client)
     finally:
-        await client.aclose()
+        with trio.move_on_after(CLOSE_LIMIT_S, shield=True):
+            await client.aclose()
 
 
 def claim_path(ref: ClaimRef) -> str:

@@ -90,8 +90,12 @@ class ApiServer:
     ) -> None:
         """Serve until cancelled; the listeners are closed then."""
         async with trio.open_nursery() as nursery:
-            await nursery.start(trio.serve_listeners, self._serve_stream, listeners)
+            await nursery.start(trio.serve_listeners, self.serve_stream, listeners)
             task_status.started()
+
+    async def serve_stream(self, stream: trio.abc.Stream) -> None:
+        """Serve one connection, of whatever kind."""
+        await serve_connection(stream, self._serve)
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> dict[str, Any] | None:
         """An object as it is stored, ``None`` when there is none."""
@@ -171,9 +175,6 @@ class ApiServer:
     def _wake(self) -> None:
         for watch in self._watches:
             watch.wake()
-
-    async def _serve_stream(self, stream: trio.SocketStream) -> None:
-        await serve_connection(stream, self._serve)
 
     async def _serve(self, exchange: Exchange) -> None:
         request = exchange.request
