@@ -20,6 +20,7 @@ import attrs
 from berth.errors import ClaimError
 from berth.kube.quantity import format_quantity, parse_quantity
 from berth.rehearsal.cel import Unread, selects
+from berth.rehearsal.shares import consumed_by
 
 Json: TypeAlias = "Mapping[str, Any]"
 
@@ -243,28 +244,6 @@ class _Search:
         )
 
 
-def consumed_by(capacity: Json, wanted: str | None) -> Fraction | None:
-    """How much of a capacity a request consumes; ``None`` when no valid amount is enough."""
-    whole = Fraction(parse_quantity(capacity["value"]))
-    policy = capacity.get("requestPolicy")
-    if policy is None:
-        return whole if wanted is None else Fraction(parse_quantity(wanted))
-    amount = Fraction(parse_quantity(policy["default"] if wanted is None else wanted))
-    options = [Fraction(parse_quantity(value)) for value in policy.get("validValues") or ()]
-    if options:
-        return min((option for option in options if option >= amount), default=None)
-    bounds = policy.get("validRange")
-    if bounds is None:
-        return amount
-    least = Fraction(parse_quantity(bounds["min"]))
-    most = Fraction(parse_quantity(bounds["max"])) if bounds.get("max") else whole
-    if amount > least and bounds.get("step"):
-        step = Fraction(parse_quantity(bounds["step"]))
-        amount = least - (-(amount - least) // step) * step
-    amount = max(amount, least)
-    return amount if amount <= most else None
-
-
 def _asks(request: Json) -> Iterator[_Ask]:
     """What a request may be met by, in its own order of preference."""
     for sub in request.get("firstAvailable") or ():
@@ -349,7 +328,7 @@ def _result(grant: _Grant) -> dict[str, Any]:
 def _config(
     claim: Json, grants: Sequence[_Grant], classes: Mapping[str, Json]
 ) -> Iterator[dict[str, Any]]:
-    for ask in dict.fromkeys(grant.ask for grant in grants):
+    for ask in {grant.ask.name: grant.ask for grant in grants}.values():
         for entry in classes[ask.body["deviceClassName"]]["spec"].get("config") or ():
             yield {"source": "FromClass", "requests": [ask.name], **entry}
     for entry in claim["spec"]["devices"].get("config") or ():

@@ -1,0 +1,86 @@
+"""What the audience sees: plain lines with times, for a terminal and for a CI log alike."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterable
+from typing import Final, TextIO
+
+from berth.errors import BerthError, Faults
+
+WIDTH: Final = 100
+"""Columns of a page."""
+
+_INDENT: Final = " " * 26
+
+
+class Report:
+    """Prints the story as it goes.
+
+    Args:
+        out: Where to.
+        clock: Seconds, from any point on.
+    """
+
+    def __init__(
+        self, out: TextIO = sys.stdout, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._out = out
+        self._clock = clock
+        self._began = clock()
+        self._last = self._began
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the beginning."""
+        return self._clock() - self._began
+
+    def say(self, text: str = "") -> None:
+        """Print a line, or several."""
+        self._out.write(f"{text}\n")
+        self._out.flush()
+
+    def quote(self, text: str, *, title: str = "") -> None:
+        """Print somebody else's text, set off."""
+        if title:
+            self.say(f"{_INDENT}{title}")
+        self.say(textwrap.indent(text.rstrip("\n"), f"{_INDENT}| ", lambda _: True))
+
+    def mark(self) -> None:
+        """Begin to count the time of the next stage from now."""
+        self._last = self._clock()
+
+    def stage(self, name: str, *found: str) -> None:
+        """Print a stage that was reached and verified, with its moment and how long it took."""
+        now = self._clock()
+        head = f"{now - self._began:7.3f} s {1000 * (now - self._last):6.0f} ms  "
+        self._last = now
+        first, *more = found or ("",)
+        lines = self._wrapped(f"{head}{name:<12}", first)
+        for one in more:
+            lines += self._wrapped(" " * (len(head) + 12), one)
+        self.say("\n".join(lines))
+
+    def failure(self, stage: str, error: BerthError) -> None:
+        """Print what went wrong in which stage."""
+        faults: Iterable[BerthError] = error.faults if isinstance(error, Faults) else (error,)
+        self.say(f"\nFAILED in stage {stage!r} after {self.elapsed_s:.1f} s")
+        for fault in faults:
+            self.say(f"  where     {fault.where or stage}")
+            self.say(f"  found     {fault.found}")
+            if fault.rule:
+                self.say(f"  expected  {fault.rule}")
+            if fault.mend:
+                self.say(f"  mend      {fault.mend}")
+
+    def _wrapped(self, head: str, text: str) -> list[str]:
+        return textwrap.wrap(
+            text,
+            WIDTH,
+            initial_indent=head,
+            subsequent_indent=" " * len(head),
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [head.rstrip()]

@@ -1,0 +1,110 @@
+"""Which links stand in for the NICs that a configuration names.
+
+A group that names links, by name, other name or address, gets links of those names. A group that
+asks for hardware (PCI, vendor, VFs, firmware) cannot be played: links have no hardware. Its form is
+checked with the rest of the file, and it is told that it was not rehearsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import zip_longest
+from typing import Final
+
+import attrs
+
+from berth.config.match import LinkType, NicMatch
+from berth.config.nic import NicGroup
+from berth.model.device import NicKind, NicMode
+
+_HARDWARE: Final = (
+    "pci",
+    "pf",
+    "vendor",
+    "device",
+    "subsystem",
+    "port_name",
+    "numa",
+    "pcie_root",
+    "acpi_index",
+)
+DRIVER: Final = "veth"
+"""Kernel driver of a stand-in, as discovery tells it."""
+
+
+@attrs.frozen(kw_only=True)
+class StandIn:
+    """One link to be made.
+
+    Attributes:
+        mac: Empty for any.
+    """
+
+    name: str
+    group: str
+    mode: NicMode
+    mac: str = ""
+    altnames: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Cast:
+    """The links for a configuration.
+
+    Attributes:
+        unplayed: Groups that no link can stand in for, each with the reason.
+    """
+
+    links: tuple[StandIn, ...]
+    unplayed: tuple[tuple[str, str], ...] = ()
+
+
+def cast(groups: Iterable[NicGroup]) -> Cast:
+    """The links for all groups."""
+    links: list[StandIn] = []
+    unplayed: list[tuple[str, str]] = []
+    for group in groups:
+        reason = _hardware(group.match)
+        if reason:
+            unplayed.append((group.name, reason))
+        else:
+            links += _links(group, first=len(links))
+    return Cast(links=tuple(links), unplayed=tuple(unplayed))
+
+
+def _hardware(match: NicMatch) -> str:
+    """What of the match no link can meet; empty when one can meet it all."""
+    asked = [name for name in _HARDWARE if getattr(match, name)]
+    if match.rdma:
+        asked.append("rdma")
+    if match.driver and DRIVER not in match.driver:
+        asked.append("driver")
+    if match.kind and NicKind.VIRTUAL not in match.kind:
+        asked.append("kind")
+    if match.link_type and LinkType.ETHER not in match.link_type:
+        asked.append("link_type")
+    if not (asked or match.name or match.altname or match.mac):
+        return "it names no link"
+    return f"it asks for hardware by {', '.join(asked)}" if asked else ""
+
+
+def _links(group: NicGroup, *, first: int) -> list[StandIn]:
+    """A link for each thing that the group names; every condition given must hold for each."""
+    match = group.match
+    given = [names for names in (match.name, match.altname, match.mac) if names]
+    # Alternatives of one condition are shared out; a name or address can be at one link only.
+    scarce = [names for names in (match.altname, match.mac) if names]
+    count = min(map(len, scarce)) if scarce else max(map(len, given))
+    if match.name:
+        count = min(count, len(match.name)) if scarce else count
+    rows = zip_longest(match.name, match.altname, match.mac, fillvalue="")
+    return [
+        StandIn(
+            name=name or f"rehearsal{first + number}",
+            group=group.name,
+            mode=group.mode,
+            mac=mac,
+            altnames=(altname,) if altname else (),
+        )
+        for number, (name, altname, mac) in zip(range(count), rows, strict=False)
+    ]
