@@ -44,11 +44,11 @@ def check_capacity(entry: Mapping[str, Any], path: str, *, shared: bool) -> Iter
     elif (values or bounds is not None) and policy.get("default") is None:
         yield Problem(f"{path}.default", REQUIRED, "required when a policy is defined")
     elif values:
-        whole, default = parse_quantity(entry["value"]), parse_quantity(policy["default"])
+        whole, default = parse_quantity(entry.get("value", "0")), parse_quantity(policy["default"])
         options = [parse_quantity(value) for value in values]
         yield from _check_options(options, whole, default, f"{path}.validValues")
     elif bounds is not None:
-        whole, default = parse_quantity(entry["value"]), parse_quantity(policy["default"])
+        whole, default = parse_quantity(entry.get("value", "0")), parse_quantity(policy["default"])
         yield from _check_range(bounds, whole, default, f"{path}.validRange")
 
 
