@@ -130,8 +130,6 @@ class SliceWriter:
 
     def _learn(self, pool: str, item: Write, got: Slice) -> Ending:
         """Take what the server made of a write for that write."""
-        if item.index is None:
-            return Ending.DONE
         self._accepted.pop((pool, item.index), None)
         differing = differences(item.slice, got)
         if not differing:

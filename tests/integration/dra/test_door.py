@@ -259,6 +259,27 @@ async def test_call_waits_while_the_plugin_restarts_behind_kept_sockets(
         parent.close()
 
 
+async def test_call_waits_while_the_plugin_runs_anew(open_door: OpenDoor) -> None:
+    """A run that fails and starts again keeps the sockets it bound: kubelet sees no gap."""
+
+    with trio.fail_after(LIMIT_S):
+        async with open_door() as door, door.kubelet_running() as kubelet:
+            await kubelet.wait_driver(DRIVER)
+            await door.supervisor.stop(grace_s=1)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(kubelet.prepare, DRIVER, [ref("meanwhile")])
+                await nursery.start(door.plugin.run)
+                await door.claims.wait_begun("meanwhile")
+                await kubelet.prepare(DRIVER, [ref("after")])
+                nursery.cancel_scope.cancel()
+
+            assert [note.detail for note in door.acts(Act.PREPARED)] == [
+                "ns/claim-meanwhile",
+                "ns/claim-after",
+            ]
+            assert len(door.acts(Act.REGISTERED)) == 1
+
+
 async def test_drain_lets_a_claim_end_and_answers_it(open_door: OpenDoor) -> None:
     """A stop waits for the prepare under way; its answer still reaches kubelet."""
 

@@ -537,3 +537,71 @@ async def test_run_warns_once_when_the_former_node_is_out_of_reach(
         assert len(warnings(caplog)) == 1
         assert mine.name in str([getattr(r, "berth_fields", {}) for r in caplog.records])
         assert it.history.names == ("renamed", NODE)
+
+
+async def test_run_cleans_up_after_a_former_node_when_the_server_is_back(
+    autojump_clock: MockClock, scene: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that fails meanwhile only delays the removal."""
+
+    api = FakeApi(Node(name=NODE, uid="n"), Node(name="renamed", uid="r"))
+    async with scene(*nics(2), api=api):
+        pass
+    failures = [KubeError("slices", "down")] * 3
+
+    def refuse(verb: str, _item: Slice) -> None:
+        if verb == "delete" and failures:
+            raise failures.pop()
+
+    api.refuse = refuse
+    async with scene(*nics(2), api=api, choice=NodeChoice(name="renamed", source="t")) as it:
+        await trio.sleep(10)
+
+        assert {item.node_name for item in api.owned()} == {"renamed"}
+        assert it.history.names == ("renamed",)
+    async with scene(*nics(2), api=api, choice=NodeChoice(name="renamed", source="t")):
+        assert len(warnings(caplog)) == 3
+
+
+async def test_run_deletes_a_second_slice_of_the_same_place(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """A copy of ours is deleted, and our own delete is no news afterwards."""
+
+    async with scene(*nics(2)) as it:
+        mine = it.api.owned()[0]
+        it.api.put(attrs.evolve(mine, name=f"{mine.name}x", uid="copy"))
+        await trio.sleep(10)
+
+        assert it.api.owned() == [mine]
+        assert it.verbs() == ["create", "delete"]
+        assert it.publisher.statistics().writes == 2
+
+
+async def test_run_publishes_a_name_that_comes_twice_once(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """Two devices of one name would make the whole pool invalid; the first one counts."""
+
+    async with scene(nic(0, mtu=1), nic(1), nic(0, mtu=2)) as it:
+        assert it.api.devices() == ["nic-0000", "nic-0001"]
+        assert it.api.owned()[0].devices[0]["attributes"]["mtu"] == {"int": 1}
+
+
+async def test_run_leaves_a_refusal_alone_that_names_no_device(
+    autojump_clock: MockClock, scene: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A 422 about the pool itself is waited out; no device is blamed for it."""
+
+    def refuse(_verb: str, _item: Slice) -> None:
+        raise KubeError("slice", "bad pool", status=422, fields=["spec.pool.name"])
+
+    api = FakeApi(Node(name=NODE, uid="node-uid"))
+    api.refuse = refuse
+    async with scene(*nics(2), api=api) as it:
+        await trio.sleep(600)
+
+        assert len(it.verbs()) < 30
+        assert it.publisher.statistics().refused == ()
+        assert it.state == f"cannot write pool {POOL}: slice: bad pool"
+        assert len(warnings(caplog)) == 1
