@@ -23,7 +23,7 @@ from berth.kube.api import KubeApi
 from berth.model.claim import ClaimRef, PreparedClaim
 from berth.nic.config.group import GroupPolicy
 from berth.nic.record import SandboxRef, Stage
-from berth.node.claimstatus import StatusSink
+from berth.node.claimstatus import StatusSink, now_text
 from berth.node.discovery import Discovery
 from berth.node.drafting import Settings, draft
 from berth.node.handout import Handout
@@ -33,6 +33,7 @@ from berth.node.record import ClaimRecord
 from berth.node.records import Records
 from berth.node.reservation import Reservation, waiting_time_s
 from berth.node.snapshot import Snapshot
+from berth.node.views.troubles import Trouble, Troubles
 from berth.runtime.logs import get_log
 from berth.runtime.threads import Decision
 
@@ -56,6 +57,7 @@ class Claims:
         discovery: Discovery,
         handout: Handout,
         status: StatusSink,
+        troubles: Troubles,
     ) -> None:
         self._settings = settings
         self._api = api
@@ -65,12 +67,14 @@ class Claims:
         self._discovery = discovery
         self._handout = handout
         self._status = status
+        self._troubles = troubles
         self._reservation = Reservation(
             settings.driver,
             api=api,
             records=records,
             ledger=ledger,
             discovery=discovery,
+            troubles=troubles,
             revoke=self._revoke,
         )
 
@@ -85,12 +89,17 @@ class Claims:
             ClaimError: It is refused, or what it waited for did not come in the caller's time.
             BerthError: The API server, the disk or the kernel refused; nothing is left half done.
         """
-        async with self._records.lock(ref.uid):
-            record = self._records.get(ref.uid)
-            if record is None or not self._stands(record):
-                record = await self._prepare(ref)
-            else:
-                await self._handout.write(record)
+        try:
+            async with self._records.lock(ref.uid):
+                record = self._records.get(ref.uid)
+                if record is None or not self._stands(record):
+                    record = await self._prepare(ref)
+                else:
+                    await self._handout.write(record)
+        except BerthError as error:
+            self._troubles.note(ref.uid, Trouble(claim=str(ref), text=str(error), at=now_text()))
+            raise
+        self._troubles.forget(ref.uid)
         self._status.tell(record)
         return self._handout.answer(record)
 
@@ -100,6 +109,7 @@ class Claims:
         Raises:
             HostError: The disk refused; devices are home, and kubelet asks again.
         """
+        self._troubles.forget(ref.uid)
         record = self._records.get(ref.uid)
         if record is None:
             await self._handout.remove(ref.uid)

@@ -19,11 +19,13 @@ from berth.errors import ClaimError, KubeError
 from berth.kube.api import KubeApi
 from berth.model.claim import Claim
 from berth.node.admission import Admitted, Waiting, admit
+from berth.node.claimstatus import now_text
 from berth.node.discovery import Discovery
 from berth.node.ledger import UNKNOWN, Hold, Ledger
 from berth.node.record import ClaimRecord
 from berth.node.records import Records
 from berth.node.snapshot import Snapshot
+from berth.node.views.troubles import Trouble, Troubles
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 
@@ -57,6 +59,7 @@ class Reservation:
         records: Records,
         ledger: Ledger,
         discovery: Discovery,
+        troubles: Troubles,
         revoke: Callable[[str], Awaitable[bool]],
     ) -> None:
         self._driver = driver
@@ -64,6 +67,7 @@ class Reservation:
         self._records = records
         self._ledger = ledger
         self._discovery = discovery
+        self._troubles = troubles
         self._revoke = revoke
 
     async def reserve(self, claim: Claim) -> tuple[Snapshot, Admitted]:
@@ -82,7 +86,7 @@ class Reservation:
                         return snapshot, admission
                     admission = Waiting(reason="two of its requests name one device")
                 if admission != waiting:
-                    _log.info("claim waits", claim=claim.ref, reason=admission.reason)
+                    self._tell_wait(claim, admission)
                 waiting = admission
                 if not await self._evict(waiting.holders, gone):
                     await self._wait_any_change(seen)
@@ -90,6 +94,13 @@ class Reservation:
             f"claim {claim.ref}",
             f"waited {trio.current_time() - began:.0f} s: {waiting.reason}",
             mend="kubelet asks again by itself",
+        )
+
+    def _tell_wait(self, claim: Claim, waiting: Waiting) -> None:
+        _log.info("claim waits", claim=claim.ref, reason=waiting.reason)
+        self._troubles.note(
+            claim.ref.uid,
+            Trouble(claim=str(claim.ref), text=waiting.reason, waiting=True, at=now_text()),
         )
 
     def _versions(self) -> tuple[tuple[Latest[Any], int], ...]:

@@ -21,8 +21,10 @@ from berth.model.pod import Adjustment, Container, ContainerState, Sandbox
 from berth.nic.execute import inode_of
 from berth.nic.record import SandboxRef
 from berth.node.claims import Claims
+from berth.node.claimstatus import now_text
 from berth.node.handout import marked_claims
 from berth.node.record import ClaimRecord
+from berth.node.views.troubles import Trouble, Troubles
 from berth.nri.handlers import Turn
 from berth.nri.versions import leaks_failed_sandboxes
 from berth.runtime.logs import get_log
@@ -44,6 +46,7 @@ class PodHooks:
     Args:
         claims: The node's claims.
         vm_handlers: Runtime handlers that run pods in virtual machines, which no link can enter.
+        troubles: Where refusals are remembered for the operator.
         is_ending: Whether a pod is being deleted; asked only for sandboxes from before a restart
             of the runtime, whose stop it will not tell.
     """
@@ -53,10 +56,12 @@ class PodHooks:
         claims: Claims,
         *,
         vm_handlers: Collection[str] = (),
+        troubles: Troubles,
         is_ending: Callable[[Sandbox], Awaitable[bool]],
     ) -> None:
         self._claims = claims
         self._vm_handlers = frozenset(vm_handlers)
+        self._troubles = troubles
         self._is_ending = is_ending
         self._failed: dict[str, str] = {}
         self._older: dict[str, set[str]] = {}
@@ -94,6 +99,7 @@ class PodHooks:
         try:
             await self._attach(sandbox, turn)
         except BerthError as error:
+            self._note(sandbox, error)
             if not leaks_failed_sandboxes(turn.runtime):
                 raise
             self._failed[sandbox.id] = str(error)
@@ -121,7 +127,11 @@ class PodHooks:
         Raises:
             BerthError: One is missing and could not be attached, or the claim is another pod's.
         """
-        await self._require_nics(sandbox, container, turn)
+        try:
+            await self._require_nics(sandbox, container, turn)
+        except BerthError as error:
+            self._note(sandbox, error)
+            raise
         if sandbox.id in self._older:
             self._older[sandbox.id].add(container.id)
         return None
@@ -188,6 +198,9 @@ class PodHooks:
                 mend="give each pod a claim of its own, by a ResourceClaimTemplate",
             )
 
+    def _note(self, sandbox: Sandbox, error: BerthError) -> None:
+        self._troubles.note(sandbox.uid, Trouble(pod=str(sandbox), text=str(error), at=now_text()))
+
     async def _attach(self, sandbox: Sandbox, turn: Turn) -> None:
         if sandbox.runtime_handler in self._vm_handlers:
             raise ClaimError(
@@ -202,6 +215,7 @@ class PodHooks:
             limit_s=turn.limit_s - RESERVE_S,
             decision=turn.decision,
         )
+        self._troubles.forget(sandbox.uid)
 
     async def _attach_late(self, sandbox: Sandbox) -> None:
         """Complete a pod that started while we were away."""
@@ -229,6 +243,7 @@ class PodHooks:
     def _forget(self, sandbox: Sandbox) -> None:
         self._failed.pop(sandbox.id, None)
         self._older.pop(sandbox.id, None)
+        self._troubles.forget(sandbox.uid)
 
 
 async def _reference(sandbox: Sandbox) -> SandboxRef:

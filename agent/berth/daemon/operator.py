@@ -1,0 +1,143 @@
+"""What the operator's command may ask of the daemon, verb by verb."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from berth import __version__
+from berth.config.schema import Config
+from berth.control import Event, Verb
+from berth.daemon.parts import Parts
+from berth.errors import Faults
+from berth.node.views import (
+    Knowledge,
+    Kubelet,
+    Status,
+    devices_view,
+    holds_view,
+    reload_view,
+    status_view,
+    why_view,
+)
+from berth.runtime.logs import get_log
+from berth.runtime.supervisor import Supervisor
+from berth.runtime.systemd import Systemd
+
+_log = get_log(__name__)
+
+
+class Operator:
+    """Answers the verbs of the control socket, from the state of now.
+
+    Args:
+        path: The configuration file.
+        read: Reads it.
+        supervisor: Whose plugins are told.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        path: Path,
+        read: Callable[[Path], Config],
+        supervisor: Supervisor,
+        systemd: Systemd,
+    ) -> None:
+        self._parts = parts
+        self._path = path
+        self._read = read
+        self._supervisor = supervisor
+        self._systemd = systemd
+        self._started = trio.current_time()
+
+    def verbs(self) -> Mapping[str, Verb]:
+        """What the operator's command may ask."""
+        return {
+            "devices": _answer(lambda _: devices_view(self._parts.discovery.inventory.get())),
+            "holds": _answer(
+                lambda _: holds_view(self._parts.records.all(), self._parts.ledger.holds())
+            ),
+            "reload": self._reload,
+            "status": _answer(lambda _: status_view(self._state())),
+            "why": _answer(lambda request: why_view(str(request.get("what", "")), self._known())),
+        }
+
+    async def reload_by_signal(self) -> None:
+        """Read the settings again; a refusal is told to the journal alone."""
+        with contextlib.suppress(Faults):
+            await self._reload({}, _tell_nobody)
+
+    async def _reload(self, _request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:
+        """Take the file's devices; a bad file changes nothing.
+
+        Raises:
+            Faults: The file is refused; all of it is told.
+        """
+        self._systemd.reloading()
+        try:
+            config = await trio.to_thread.run_sync(self._read, self._path)
+        except Faults as error:
+            _log.error("reload refused, the old settings stay", reason=error)
+            raise
+        finally:
+            self._systemd.ready(str(self._supervisor.statistics()))
+        view = reload_view(self._parts.config, config, path=self._path)
+        self._parts.reload(config)
+        _log.info(
+            "reloaded",
+            applied="; ".join(view["applied"]) or "-",
+            at_next_start="; ".join(view["at_next_start"]) or "-",
+        )
+        return view
+
+    def _state(self) -> Status:
+        publisher = self._parts.publisher.get()
+        dra = self._parts.dra.statistics()
+        return Status(
+            version=__version__,
+            pid=os.getpid(),
+            uptime_s=trio.current_time() - self._started,
+            config=self._path,
+            state_dir=self._parts.config.node.state_dir,
+            driver=self._parts.config.dra.driver,
+            plugins=self._supervisor.statistics(),
+            inventory=self._parts.discovery.inventory.get(),
+            records=self._parts.records.all(),
+            node=publisher.choice if publisher is not None else None,
+            nri=self._parts.nri.get(),
+            nri_socket=self._parts.config.nri.socket,
+            kubelet=Kubelet(registered=dra.registration.registered, state=str(dra)),
+            api=self._parts.gateway.identity,
+            publication=publisher.statistics() if publisher is not None else None,
+        )
+
+    def _known(self) -> Knowledge:
+        publisher = self._parts.publisher.get()
+        return Knowledge(
+            records=self._parts.records.all(),
+            inventory=self._parts.discovery.inventory.get(),
+            troubles=self._parts.troubles.all(),
+            nri=self._parts.nri.get(),
+            publication=publisher.statistics() if publisher is not None else None,
+        )
+
+
+def _answer(view: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Verb:
+    """A verb that is answered at once, from the state of now."""
+
+    async def verb(request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:
+        await trio.lowlevel.checkpoint()
+        return view(request)
+
+    return verb
+
+
+async def _tell_nobody(_event: Mapping[str, Any]) -> None:
+    await trio.lowlevel.checkpoint()
