@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from berth.errors import ClaimError, HostError
+from berth.errors import BerthError, ClaimError, HostError
 from berth.host.netlink.link import Link
 from berth.host.netlink.socket import Sender, send_now
 from berth.nic import plan
@@ -20,13 +20,14 @@ from berth.nic.execute import (
     Namespaces,
     do,
     look,
-    look_home,
+    look_in_pod,
     names_taken,
     open_namespaces,
 )
-from berth.nic.homecoming import leave_pod, settle_home
-from berth.nic.identity import find_home, find_in_pod
+from berth.nic.homecoming import bring_home, link_at_home
+from berth.nic.identity import find_in_pod
 from berth.nic.record import NicRecord, SandboxRef, Stage
+from berth.nic.settings import read_differing
 from berth.nic.steps import Step
 from berth.nic.view import take_originals
 from berth.runtime.threads import Decision
@@ -39,8 +40,8 @@ class NotAttached(ClaimError):
         records: All NICs of the pod, in the order they were given, as they are now.
     """
 
-    def __init__(self, where: str, found: str, records: tuple[NicRecord, ...]) -> None:
-        super().__init__(where, found)
+    def __init__(self, found: str, records: tuple[NicRecord, ...]) -> None:
+        super().__init__("", found)
         self.records = records
 
 
@@ -63,12 +64,18 @@ class Budget:
 
 
 def read_originals(
-    record: NicRecord, index: int, *, driver: str = "", send: Sender = send_now
+    record: NicRecord,
+    index: int,
+    *,
+    name: str = "",
+    driver: str = "",
+    send: Sender = send_now,
 ) -> NicRecord:
     """The record with how its link is at home now; to be on disk before anything is touched.
 
     Args:
         index: Interface index at home.
+        name: Its own name, where it has another one now for want of it.
 
     Raises:
         HostError: There is no such link any more.
@@ -77,29 +84,38 @@ def read_originals(
         link = spaces.home.link(index=index)
         if link is None:
             raise HostError(record.device, f"its link (index {index}) has vanished")
-        return attrs.evolve(
-            record, originals=take_originals(look_home(spaces.home, link), driver=driver)
-        )
+        settings = read_differing(link.name)
+        view = look(spaces.home, link, sysctls=settings)
+        return attrs.evolve(record, originals=take_originals(view, driver=driver, name=name))
 
 
 def stage(record: NicRecord, *, send: Sender = send_now) -> NicRecord:
     """Give a link at home what survives the move; a child's parent is only looked at.
 
     Raises:
-        HostError: The kernel or the driver refused; the link is as it was before, or the message
-            says what of it is not.
+        HostError: The kernel or the driver refused; what was changed is for the caller to undo.
     """
     with open_namespaces(send=send) as spaces:
         if record.is_child:
             _require_parent(spaces, record)
-            return attrs.evolve(record, stage=Stage.STAGED, fault="")
-        try:
+        else:
             _stage_link(spaces, record)
-        except HostError as error:
-            back = settle_home(spaces, record)
-            undone = f"; and {back.fault}" if back.fault else ""
-            raise HostError(record.device, f"{error}{undone}", errno=error.errno) from error
     return attrs.evolve(record, stage=Stage.STAGED, fault="")
+
+
+def announced(record: NicRecord, sandbox: SandboxRef) -> NicRecord:
+    """The record before its NIC is brought into a sandbox, or looked after there."""
+    known = record.sandbox == sandbox
+    if known and record.stage is Stage.ATTACHED:
+        return record
+    return attrs.evolve(
+        record,
+        stage=Stage.ATTACHING,
+        sandbox=sandbox,
+        # Another namespace has other links under the same numbers.
+        pod_index=record.pod_index if known else 0,
+        fault="",
+    )
 
 
 def attach(
@@ -118,28 +134,29 @@ def attach(
     Raises:
         NotAttached: One could not be, or the time was over: none of them is there.
     """
-    current = [attrs.evolve(r, sandbox=sandbox, stage=Stage.ATTACHING) for r in records]
-    longest_s = 0.0
-    index = 0
+    current = [announced(record, sandbox) for record in records]
     try:
         with open_namespaces(sandbox.netns_path, inode=sandbox.netns_inode, send=send) as spaces:
-            try:
-                # Only of a namespace with an id does the kernel tell the end.
-                spaces.home.ensure_nsid(spaces.pod_fd)
-                for index, record in enumerate(current):
-                    if budget.left_s < 3 * longest_s:
-                        raise _late(record, budget)
-                    began = budget.clock()
-                    current[index] = _attach_one(spaces, record)
-                    longest_s = max(longest_s, budget.clock() - began)
-                if not decision.claim_done():
-                    raise _late(current[index], budget)
-            except (HostError, ClaimError) as error:
-                current = [leave_pod(spaces, record) for record in current]
-                raise _failed(current, index, error) from error
-    except HostError as error:
-        raise _failed(current, index, error) from error
+            # Only of a namespace with an id does the kernel tell the end.
+            spaces.home.ensure_nsid(spaces.pod_fd)
+            _attach_all(spaces, current, budget)
+            if not decision.claim_done():
+                raise _late(current[-1], budget)
+    except BerthError as error:
+        undone = tuple(bring_home(record, send=send).record for record in current)
+        raise _failed(undone, error) from error
     return tuple(current)
+
+
+def _attach_all(spaces: Namespaces, current: list[NicRecord], budget: Budget) -> None:
+    """Attach one after the other while there is time; ``current`` tells how far it came."""
+    longest_s = 0.0
+    for index, record in enumerate(current):
+        if budget.left_s < 3 * longest_s:
+            raise _late(record, budget)
+        began = budget.clock()
+        current[index] = _attach_one(spaces, record)
+        longest_s = max(longest_s, budget.clock() - began)
 
 
 def verify(records: Sequence[NicRecord], *, send: Sender = send_now) -> tuple[NicRecord, ...]:
@@ -147,36 +164,37 @@ def verify(records: Sequence[NicRecord], *, send: Sender = send_now) -> tuple[Ni
 
     The application may have renamed it or changed its addresses; that is its own affair.
     """
-    missing = []
-    for record in records:
-        sandbox = record.sandbox
-        if sandbox is None:
-            missing.append(record)
-            continue
-        try:
-            with open_namespaces(
-                sandbox.netns_path, inode=sandbox.netns_inode, send=send
-            ) as spaces:
-                if find_in_pod(record, spaces.pod.links()) is None:
-                    missing.append(record)
-        except HostError:
-            missing.append(record)
+    missing: list[NicRecord] = []
+    for sandbox in dict.fromkeys(record.sandbox for record in records):
+        there = [record for record in records if record.sandbox == sandbox]
+        links = _links_in(sandbox, send) if sandbox is not None else ()
+        missing.extend(record for record in there if find_in_pod(record, links) is None)
     return tuple(missing)
+
+
+def _links_in(sandbox: SandboxRef, send: Sender) -> tuple[Link, ...]:
+    try:
+        with open_namespaces(sandbox.netns_path, inode=sandbox.netns_inode, send=send) as spaces:
+            return spaces.pod.links()
+    except BerthError:
+        # What cannot be looked at is not known to be there.
+        return ()
 
 
 def _attach_one(spaces: Namespaces, record: NicRecord) -> NicRecord:
     config = record.config
     links = spaces.pod.links()
     present = find_in_pod(record, links)
+    rules = spaces.pod.rules() if config.rules else ()
     if present is None:
         taken = names_taken(links)
         where = record.sandbox.pod if record.sandbox else ""
         plan.require_free_name(config, pod=where, taken=taken)
         present = _enter(spaces, record, taken)
-        steps = plan.settle(config, None, spaces.pod.rules() if config.rules else ())
+        steps = plan.settle(config, None, rules)
     else:
-        rules = spaces.pod.rules() if config.rules else ()
-        steps = plan.settle(config, look(spaces.pod, present), rules)
+        view = look_in_pod(spaces, present, plan.settings_of(config))
+        steps = plan.settle(config, view, rules)
     for step in steps:
         do(spaces, step, present)
     return _read_back(spaces, record, present.index)
@@ -199,7 +217,7 @@ def _home_link(spaces: Namespaces, record: NicRecord) -> Link:
     if record.is_child:
         link = spaces.home.link(index=record.parent_index)
     else:
-        link = find_home(record, spaces.home.links())
+        link = link_at_home(spaces, record)
     if link is None:
         raise HostError(record.device, "its link is not at home")
     return link
@@ -211,8 +229,9 @@ def _read_back(spaces: Namespaces, record: NicRecord, index: int) -> NicRecord:
     link = spaces.pod.link(index=index)
     if link is None:
         raise HostError(record.device, "vanished from the pod")
-    view = look(spaces.pod, link)
-    missing = plan.lacking(config, view, spaces.pod.rules() if config.rules else ())
+    view = look_in_pod(spaces, link, plan.settings_of(config))
+    rules = spaces.pod.rules() if config.rules else ()
+    missing = plan.lacking(config, view, rules, renamed=record.stage is Stage.ATTACHED)
     if missing:
         raise HostError(record.device, f"the pod does not show {', '.join(missing)}")
     return attrs.evolve(
@@ -259,8 +278,7 @@ def _late(record: NicRecord, budget: Budget) -> ClaimError:
     )
 
 
-def _failed(current: Sequence[NicRecord], index: int, error: Exception) -> NotAttached:
-    away = [record.device for record in current if record.is_away]
-    undone = f"; not home yet: {', '.join(away)}" if away else "; every NIC of the pod is home"
-    where = current[index].device if current else "pod"
-    return NotAttached(where, f"{error}{undone}", tuple(current))
+def _failed(undone: tuple[NicRecord, ...], error: Exception) -> NotAttached:
+    away = [record.device for record in undone if record.is_away]
+    told = f"not home yet: {', '.join(away)}" if away else "every NIC of the pod is home"
+    return NotAttached(f"{error}; {told}", undone)

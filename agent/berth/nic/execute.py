@@ -12,9 +12,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 import attrs
 
@@ -29,11 +28,12 @@ from berth.host.netlink.linkrequest import (
     set_link,
 )
 from berth.host.netlink.namespace import HOME, netns_descriptor, run_in_netns
-from berth.host.netlink.neighbor import new_neighbor
+from berth.host.netlink.neighbor import Neighbor, delete_neighbor, new_neighbor
 from berth.host.netlink.route import Route, new_route
 from berth.host.netlink.rtnl import Rtnl
 from berth.host.netlink.rule import delete_rule, new_rule
 from berth.host.netlink.socket import Sender, send_now
+from berth.nic.settings import read_settings, write_settings
 from berth.nic.steps import (
     Altnames,
     Change,
@@ -46,14 +46,12 @@ from berth.nic.steps import (
     PutNeighbor,
     PutRoute,
     PutRule,
-    PutSysctl,
+    PutSettings,
     RemoveLink,
     SetLink,
     Step,
 )
 from berth.nic.view import View
-
-_CONF: Final = Path("/proc/sys/net")
 
 
 class Namespaces:
@@ -96,14 +94,15 @@ def open_namespaces(
         inode: The namespace that must lie at the path; 0 takes any.
 
     Raises:
-        HostError: The path is gone or holds another namespace by now (errno ENOENT).
+        HostError: The path is gone or holds another namespace by now (errno ENOENT), or what it
+            holds cannot be told (another errno).
     """
     with Rtnl.home(send=send) as home, contextlib.ExitStack() as stack:
         if not netns_path:
             yield Namespaces(home, None, -1)
             return
         fd = stack.enter_context(netns_descriptor(netns_path))
-        if inode and os.fstat(fd).st_ino != inode:
+        if inode and _inode(fd, netns_path) != inode:
             raise HostError(
                 netns_path, "holds another network namespace by now", errno=errno.ENOENT
             )
@@ -115,10 +114,24 @@ def inode_of(netns_path: str) -> int:
     """The inode of the namespace at a path, by which it is told from a later one.
 
     Raises:
-        HostError: There is none.
+        HostError: There is none (errno ENOENT), or it cannot be told (another errno).
     """
     with netns_descriptor(netns_path) as fd:
-        return os.fstat(fd).st_ino
+        return _inode(fd, netns_path)
+
+
+def _inode(fd: int, netns_path: str) -> int:
+    found = os.fstat(fd)
+    if found.st_dev != Path(HOME).stat().st_dev:
+        # Between unmounting and removing its path a runtime leaves an empty file there; where our
+        # mounts are not the runtime's there is never more than that.
+        raise HostError(
+            netns_path,
+            "is a plain file and no network namespace",
+            rule="the runtime's mounts must be seen here",
+            errno=errno.EINVAL,
+        )
+    return found.st_ino
 
 
 def look(tables: Rtnl, link: Link, *, sysctls: Mapping[str, int] | None = None) -> View:
@@ -132,9 +145,17 @@ def look(tables: Rtnl, link: Link, *, sysctls: Mapping[str, int] | None = None) 
     )
 
 
-def look_home(tables: Rtnl, link: Link) -> View:
-    """The same for a link at home, with the settings that differ from the defaults."""
-    return look(tables, link, sysctls=read_sysctls(link.name))
+def look_home(tables: Rtnl, link: Link, settings: Iterable[str] = ()) -> View:
+    """The same at home, with the settings asked for."""
+    return look(tables, link, sysctls=read_settings(link.name, settings))
+
+
+def look_in_pod(spaces: Namespaces, link: Link, settings: Collection[str] = ()) -> View:
+    """The same in the pod, with the settings asked for."""
+    values: Mapping[str, int] = {}
+    if settings:
+        values = run_in_netns(spaces.pod_fd, lambda: read_settings(link.name, settings))
+    return look(spaces.pod, link, sysctls=values)
 
 
 def names_taken(links: Sequence[Link], *, but: int = 0) -> dict[str, str]:
@@ -146,37 +167,14 @@ def names_taken(links: Sequence[Link], *, but: int = 0) -> dict[str, str]:
     return {name: link.name for link in links if link.index != but for name in link.names}
 
 
-def read_sysctls(name: str) -> dict[str, int]:
-    """The settings of a link of the host that differ from the namespace's defaults.
+def find_taken(tables: Rtnl, names: Iterable[str], *, but: int = 0) -> frozenset[str]:
+    """Those of some names that find a link; on a host with many links cheaper than all of them.
 
-    What cannot be read as a number is no setting that we would put back.
+    Args:
+        but: Index of a link whose names do not count.
     """
-    found: dict[str, int] = {}
-    for family in ("ipv4", "ipv6"):
-        folder = _CONF / family / "conf"
-        defaults = _read_folder(folder / "default")
-        values = _read_folder(folder / name)
-        found.update(
-            {
-                f"{family}/{key}": value
-                for key, value in values.items()
-                if defaults.get(key) not in (None, value) and key not in _COMPUTED
-            }
-        )
-    return found
-
-
-_COMPUTED: Final = frozenset({"mtu", "mc_forwarding", "stable_secret"})
-# The kernel sets these from the link itself, or takes them from nobody.
-
-
-def _read_folder(folder: Path) -> dict[str, int]:
-    values: dict[str, int] = {}
-    with contextlib.suppress(FileNotFoundError):
-        for entry in os.scandir(folder):
-            with contextlib.suppress(OSError, ValueError):
-                values[entry.name] = int(Path(entry.path).read_text())
-    return values
+    found = {name: tables.link(name=name) for name in names if name}
+    return frozenset(n for n, link in found.items() if link is not None and link.index != but)
 
 
 def do(spaces: Namespaces, step: Step, link: Link) -> None:
@@ -213,8 +211,8 @@ def _do(spaces: Namespaces, place: Place, change: Change, link: Link) -> None:
         _altnames(tables, change, link)
     elif isinstance(change, RemoveLink):
         tables.apply(delete_link(link.index, label=link.name))
-    elif isinstance(change, PutSysctl):
-        _put_sysctl(spaces, place, change, link)
+    elif isinstance(change, PutSettings):
+        _put_settings(spaces, place, change, link)
     else:
         _do_table(tables, change, link)
 
@@ -223,7 +221,7 @@ def _do_table(tables: Rtnl, change: Change, link: Link) -> None:
     index = link.index
     if isinstance(change, PutAddress):
         with _unless(errno.EEXIST):
-            tables.apply(new_address(attrs.evolve(change.address, index=index, label="")))
+            tables.apply(new_address(attrs.evolve(change.address, index=index)))
     elif isinstance(change, DropAddress):
         with _unless(errno.EADDRNOTAVAIL):
             tables.apply(delete_address(attrs.evolve(change.address, index=index)))
@@ -236,12 +234,25 @@ def _do_table(tables: Rtnl, change: Change, link: Link) -> None:
         with _unless(errno.ENOENT):
             tables.apply(delete_rule(change.rule))
     elif isinstance(change, PutNeighbor):
-        tables.apply(new_neighbor(attrs.evolve(change.neighbor, index=index)))
+        _put_neighbor(tables, attrs.evolve(change.neighbor, index=index))
+
+
+def _put_neighbor(tables: Rtnl, neighbor: Neighbor) -> None:
+    """Add an entry; one that was learnt meanwhile gives way to what somebody wants."""
+    try:
+        tables.apply(new_neighbor(neighbor))
+    except HostError as error:
+        if error.errno != errno.EEXIST:
+            raise
+        with _unless(errno.ENOENT):
+            tables.apply(delete_neighbor(neighbor))
+        tables.apply(new_neighbor(neighbor))
 
 
 def _altnames(tables: Rtnl, change: Altnames, link: Link) -> None:
-    if change.remove:
-        tables.apply(delete_altnames(link.index, change.remove))
+    for name in change.remove:
+        with _unless(errno.ENOENT):
+            tables.apply(delete_altnames(link.index, (name,)))
     for name in change.add:
         # udev may have set it again already.
         with _unless(errno.EEXIST):
@@ -290,22 +301,11 @@ def _out_by(route: Route, index: int) -> Route:
     return route
 
 
-def _put_sysctl(spaces: Namespaces, place: Place, change: PutSysctl, link: Link) -> None:
-    family, _, name = change.name.partition("/")
-    path = _CONF / family / "conf" / link.name / name
-
-    def write() -> None:
-        if not (_CONF / family).exists():
-            # Without the family there is nothing that the setting could change.
-            return
-        try:
-            path.write_text(f"{change.value}\n")
-        except OSError as error:
-            raise HostError(
-                str(path), f"cannot be set: {error.strerror}", errno=error.errno or 0
-            ) from error
-
-    run_in_netns(HOME if place is Place.HOME else spaces.pod_fd, write)
+def _put_settings(spaces: Namespaces, place: Place, change: PutSettings, link: Link) -> None:
+    if place is Place.HOME:
+        write_settings(link.name, change.values)
+    else:
+        run_in_netns(spaces.pod_fd, lambda: write_settings(link.name, change.values))
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ from berth.nic.steps import (
     PutNeighbor,
     PutRoute,
     PutRule,
-    PutSysctl,
+    PutSettings,
     SetLink,
     Step,
 )
@@ -127,14 +127,26 @@ def make(config: NicConfig) -> tuple[Step, ...]:
     return (_home(config.mode.value, child),)
 
 
+def settings_of(config: NicConfig) -> dict[str, int]:
+    """The settings that go through ``/proc/sys``, by ``ipv6/<name>``.
+
+    IPv6 is switched on for a link that gets an IPv6 address: runtimes may switch it off in a pod.
+    """
+    values = {f"ipv6/{n}": v for n, v in config.sysctls.ipv6.items() if n != _ADDR_GEN_MODE}
+    if any(item.address.version == 6 for item in config.addresses):
+        values.setdefault("ipv6/disable_ipv6", 0)
+    return dict(sorted(values.items()))
+
+
 def settle(config: NicConfig, view: View | None, rules: Sequence[Rule] = ()) -> tuple[Step, ...]:
     """What is missing of the configuration in the pod, in the order that the kernel takes it.
 
     Args:
-        view: The link in the pod; ``None`` for one that has just arrived and has nothing.
+        view: The link in the pod, with the settings of `settings_of`; ``None`` for one that has
+            just arrived and has nothing but what came in the message that moved it.
         rules: The pod's rules.
     """
-    steps = [] if view is not None else [*_settings(config)]
+    steps = [*_missing_settings(config, view)]
     steps.extend(_missing_addresses(config, view))
     steps.extend(_missing_flags(config.interface, view))
     if config.interface.up:
@@ -144,15 +156,21 @@ def settle(config: NicConfig, view: View | None, rules: Sequence[Rule] = ()) -> 
     return tuple(steps)
 
 
-def lacking(config: NicConfig, view: View, rules: Sequence[Rule]) -> tuple[str, ...]:
-    """Fields that the pod's link does not show, after everything was said to be done."""
+def lacking(
+    config: NicConfig, view: View, rules: Sequence[Rule], *, renamed: bool = False
+) -> tuple[str, ...]:
+    """Fields that the pod's link does not show, after everything was said to be done.
+
+    Args:
+        renamed: Another name is the pod's own affair, since the link was there before.
+    """
     fields = [step.field for step in settle(config, view, rules)]
     fields.extend(
         f"addresses ({address.ip} is a duplicate)"
         for address in view.addresses
         if address.dad_failed
     )
-    if view.link.name != config.interface.name:
+    if view.link.name != config.interface.name and not renamed:
         fields.append("interface.name")
     return tuple(dict.fromkeys(fields))
 
@@ -242,13 +260,31 @@ def _offload(interface: InterfaceConfig) -> Offload:
     )
 
 
-def _settings(config: NicConfig) -> Iterator[Step]:
-    if not is_moved(config) and (change := _in_message(config)) != LinkChange():
-        # The kernel takes these in no message that makes a link.
-        yield _pod("sysctls", SetLink(change=change))
-    for name, value in sorted(config.sysctls.ipv6.items()):
-        if name != _ADDR_GEN_MODE:
-            yield _pod(f"sysctls.ipv6.{name}", PutSysctl(name=f"ipv6/{name}", value=value))
+def _missing_settings(config: NicConfig, view: View | None) -> Iterator[Step]:
+    wanted = _in_message(config)
+    if view is not None:
+        wanted = _differing(wanted, view.link)
+    elif is_moved(config):
+        # They came in the message that moved the link; one that makes a link takes none.
+        wanted = LinkChange()
+    if wanted != LinkChange():
+        yield _pod("sysctls", SetLink(change=wanted))
+    values = settings_of(config)
+    if view is not None:
+        values = {n: v for n, v in values.items() if view.sysctls.get(n, v) != v}
+    if values:
+        field = ", ".join(f"sysctls.{name.replace('/', '.')}" for name in values)
+        yield _pod(field, PutSettings(values=values))
+
+
+def _differing(wanted: LinkChange, link: Link) -> LinkChange:
+    """Of the settings in a link message, those that the link does not show."""
+    told = link.ipv4_conf
+    mode = wanted.addr_gen_mode
+    return LinkChange(
+        ipv4_conf={n: v for n, v in wanted.ipv4_conf.items() if told.get(n, v) != v},
+        addr_gen_mode=mode if link.addr_gen_mode not in {None, mode} else None,
+    )
 
 
 def _missing_addresses(config: NicConfig, view: View | None) -> Iterator[Step]:

@@ -61,6 +61,9 @@ class Originals:
     Attributes:
         index: Interface index at home.
         mac: Hardware address in use then, which need not be the permanent one.
+        broadcast: Hardware broadcast address; empty when it was not told.
+        perm_mac: Hardware address burnt in; empty where there is none.
+        port_name: Tells the links of a function with several ports apart; empty for one port.
         flags: IFF_UP, PROMISC, ALLMULTI, NOARP and MULTICAST of it; the rest is the kernel's.
         addresses: Permanent addresses that are not link-local.
         routes: Routes through it that are not the kernel's, a router's or a redirect's.
@@ -80,6 +83,9 @@ class Originals:
     txqlen: int
     group: int
     alias: str
+    broadcast: str = ""
+    perm_mac: str = ""
+    port_name: str = ""
     altnames: tuple[str, ...] = ()
     offload: Offload = attrs.field(factory=Offload)
     addresses: tuple[Address, ...] = ()
@@ -107,7 +113,8 @@ class NicRecord:
         sandbox: Where it is or was meant to go last.
         pod_index: Interface index in the sandbox, once known.
         network: How it looks in the pod; ``None`` while it is not attached.
-        carrier: Whether it had carrier when it was attached.
+        carrier: Whether it had carrier when that was looked at last in the pod.
+        duplicates: Its addresses in the pod that another station holds, in text.
         fault: Why the last step failed, for people; empty when it did not.
         home_name: Name at home now where the original one was taken; empty when it has its own.
     """
@@ -125,6 +132,7 @@ class NicRecord:
     pod_index: int = 0
     network: NetworkData | None = None
     carrier: bool = False
+    duplicates: tuple[str, ...] = ()
     fault: str = ""
     home_name: str = ""
 

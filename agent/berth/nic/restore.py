@@ -3,6 +3,9 @@
 Whatever a pod left on the link (an XDP program, promiscuous mode, another MAC or name) is undone
 here, so that nothing of it reaches the next holder. Applying the steps twice changes nothing.
 
+Knowingly left out: an XDP program that the host had attached and the pod replaced, since only who
+has its descriptor can attach it again.
+
 Source: network.md §4.5, for the order and for what the kernel refuses.
 """
 
@@ -10,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from ipaddress import IPv6Interface
+from typing import Final
 
 import attrs
 
 from berth.host.netlink.address import IFA_F_NODAD, Address
 from berth.host.netlink.link import IFF_ALLMULTI, IFF_PROMISC, IFF_UP, Offload
 from berth.host.netlink.linkrequest import DOWN, LinkChange
-from berth.host.netlink.neighbor import Neighbor
 from berth.host.netlink.route import Route
 from berth.nic.record import Originals
 from berth.nic.steps import (
@@ -27,38 +30,44 @@ from berth.nic.steps import (
     PutAddress,
     PutNeighbor,
     PutRoute,
-    PutSysctl,
+    PutSettings,
     SetLink,
     Step,
 )
 from berth.nic.view import KEPT_FLAGS, View
 
+_UNSAID: Final[tuple[object, ...]] = (None, 0, (), {}, Offload())
+# What a change leaves as it is.
 
-def home_name(originals: Originals, view: View, taken: Set[str]) -> str:
+
+def free_name(originals: Originals, index: int, taken: Set[str]) -> str:
     """The name for the link at home: its own, or a free one while that is somebody else's.
 
     Args:
-        taken: Names and altnames of all other links at home.
+        index: Its interface index at home.
+        taken: Names and altnames of other links at home.
     """
-    return originals.name if originals.name not in taken else f"berth{view.link.index}"
+    spares = (f"berth{index}{more}" for more in ("", *(f"x{n}" for n in range(len(taken)))))
+    return next(name for name in (originals.name, *spares) if name not in taken)
 
 
 def restore(originals: Originals, view: View, taken: Set[str]) -> tuple[Step, ...]:
     """The steps at home that are still due; none when everything stands as it stood.
 
     Args:
-        taken: Names and altnames of all other links at home.
+        view: The link with the settings that `Originals.sysctls` names.
+        taken: Names and altnames of other links at home.
     """
-    changes = list(_link_changes(originals, view, home_name(originals, view, taken), taken))
-    up = bool(originals.flags & IFF_UP)
+    name = free_name(originals, view.link.index, taken)
+    changes = list(_link_changes(originals, view, name, taken))
     goes_down = bool(changes) and view.link.up
     if goes_down:
         changes.insert(0, ("up", SetLink(change=DOWN)))
-    if (view.link.flags ^ originals.flags) & KEPT_FLAGS or goes_down:
+        view = _after_down(view)
+    if (view.link.flags ^ originals.flags) & KEPT_FLAGS:
         changes.append(("flags", _flags(originals)))
-    # A link that went down has lost its IPv6 addresses and every route.
-    fresh = attrs.evolve(view, addresses=_surviving(view), routes=()) if goes_down else view
-    changes.extend(_address_changes(originals, fresh, up=up))
+    changes.extend(_address_changes(originals, view))
+    changes.extend(_neighbor_changes(originals, view))
     return tuple(Step(place=Place.HOME, field=field, change=change) for field, change in changes)
 
 
@@ -69,6 +78,17 @@ def differences(originals: Originals, view: View, taken: Set[str]) -> tuple[str,
             f"{step.field} is not restored: {_told(step.change)}"
             for step in restore(originals, view, taken)
         )
+    )
+
+
+def _after_down(view: View) -> View:
+    """What is left of a link that goes down: no IPv6 address, no route, no neighbor."""
+    return attrs.evolve(
+        view,
+        link=attrs.evolve(view.link, flags=view.link.flags & ~IFF_UP),
+        addresses=tuple(a for a in view.addresses if a.ip.version == 4),
+        routes=(),
+        neighbors=(),
     )
 
 
@@ -83,19 +103,26 @@ def _link_changes(
     if left_on:
         yield "flags", SetLink(change=LinkChange(flags_off=left_on))
     if name in link.altnames:
+        # The kernel refuses a name that already finds the link.
         yield "altnames", Altnames(remove=(name,))
     if link.name != name:
         yield "name", SetLink(change=LinkChange(name=name))
     if link.mtu != originals.mtu:
         yield "mtu", SetLink(change=LinkChange(mtu=originals.mtu))
-    if link.mac != originals.mac:
-        yield "mac", SetLink(change=LinkChange(mac=originals.mac))
+    yield from _address_value_changes(originals, view)
     yield from _value_changes(originals, view)
     yield from _altname_changes(originals, view, name, taken)
-    for setting in sorted({*originals.sysctls, *view.sysctls}):
-        wanted = originals.sysctls.get(setting)
-        if wanted is not None and view.sysctls.get(setting) != wanted:
-            yield f"sysctls.{setting}", PutSysctl(name=setting, value=wanted)
+    settings = {n: v for n, v in originals.sysctls.items() if view.sysctls.get(n) != v}
+    if settings:
+        yield "sysctls", PutSettings(values=settings)
+
+
+def _address_value_changes(originals: Originals, view: View) -> Iterator[tuple[str, Change]]:
+    link = view.link
+    if link.mac != originals.mac:
+        yield "mac", SetLink(change=LinkChange(mac=originals.mac))
+    if originals.broadcast and link.broadcast != originals.broadcast:
+        yield "broadcast", SetLink(change=LinkChange(broadcast=originals.broadcast))
 
 
 def _value_changes(originals: Originals, view: View) -> Iterator[tuple[str, Change]]:
@@ -136,11 +163,7 @@ def _flags(originals: Originals) -> Change:
     return SetLink(change=LinkChange(flags_on=on, flags_off=KEPT_FLAGS & ~on))
 
 
-def _surviving(view: View) -> tuple[Address, ...]:
-    return tuple(a for a in view.addresses if a.ip.version == 4)
-
-
-def _address_changes(originals: Originals, view: View, *, up: bool) -> Iterator[tuple[str, Change]]:
+def _address_changes(originals: Originals, view: View) -> Iterator[tuple[str, Change]]:
     present = {_address_key(a) for a in view.addresses}
     wanted = {_address_key(a) for a in originals.addresses}
     for address in view.own_addresses:
@@ -148,23 +171,27 @@ def _address_changes(originals: Originals, view: View, *, up: bool) -> Iterator[
             yield "addresses", DropAddress(address=address)
     for address in originals.addresses:
         if _address_key(address) not in present:
-            yield "addresses", PutAddress(address=_quick(address))
-    if up:
+            yield "addresses", PutAddress(address=_quick(address, originals.name))
+    if originals.flags & IFF_UP:
         routes = {_route_key(r) for r in view.routes}
         for route in sorted(originals.routes, key=_gateways_last):
             if _route_key(route) not in routes:
                 yield "routes", PutRoute(route=route)
-        neighbors = {(n.ip, n.mac) for n in view.neighbors}
-        for neighbor in originals.neighbors:
-            if (neighbor.ip, neighbor.mac) not in neighbors:
-                yield "neighbors", PutNeighbor(neighbor=neighbor)
 
 
-def _quick(address: Address) -> Address:
+def _neighbor_changes(originals: Originals, view: View) -> Iterator[tuple[str, Change]]:
+    present = {(n.ip, n.mac) for n in view.neighbors}
+    for neighbor in originals.neighbors:
+        if (neighbor.ip, neighbor.mac) not in present:
+            yield "neighbors", PutNeighbor(neighbor=neighbor)
+
+
+def _quick(address: Address, name: str) -> Address:
     """An address that was usable before is usable at once: no new search for duplicates."""
     if isinstance(address.ip, IPv6Interface):
         return attrs.evolve(address, flags=address.flags | IFA_F_NODAD)
-    return address
+    # A label that is just the link's name follows the name that it has now.
+    return attrs.evolve(address, label="") if address.label == name else address
 
 
 def _gateways_last(route: Route) -> bool:
@@ -180,16 +207,12 @@ def _route_key(route: Route) -> tuple[object, ...]:
 
 
 def _told(change: Change) -> str:
+    """The change in words: of its values, those that say something."""
+    values = attrs.asdict(change, recurse=False)
     if isinstance(change, SetLink):
-        return ", ".join(
-            f"{name}={value}"
-            for name, value in attrs.asdict(change.change, recurse=False).items()
-            if value not in (None, 0, {}, Offload())
-        )
-    if isinstance(change, PutNeighbor):
-        return str(_neighbor(change.neighbor))
-    return str(change)
-
-
-def _neighbor(neighbor: Neighbor) -> str:
-    return f"{neighbor.ip} at {neighbor.mac}"
+        values = attrs.asdict(change.change, recurse=False)
+    return ", ".join(
+        f"{name}={value}"
+        for name, value in values.items()
+        if value not in (None, 0, (), {}, Offload())
+    )

@@ -6,6 +6,7 @@ later; `berth.nic.execute` turns each into a netlink request or a line in ``/pro
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import TypeAlias
 
@@ -111,20 +112,22 @@ class PutNeighbor:
 
 
 @attrs.frozen(kw_only=True)
-class PutSysctl:
-    """Set one per-interface setting.
+class PutSettings:
+    """Set per-interface settings under ``/proc/sys/net``, all in one visit of the namespace.
+
+    A link without the family (IPv6 switched off, or an MTU below 1280) has no such setting; there
+    it counts as set.
 
     Attributes:
-        name: ``ipv4/<name>`` or ``ipv6/<name>``.
+        values: By ``ipv4/<name>`` and ``ipv6/<name>``.
     """
 
-    name: str
-    value: int
+    values: Mapping[str, int]
 
 
 Change: TypeAlias = (
     "SetLink | Altnames | MoveAway | MakeChild | RemoveLink | PutAddress | DropAddress"
-    " | PutRoute | PutRule | DropRule | PutNeighbor | PutSysctl"
+    " | PutRoute | PutRule | DropRule | PutNeighbor | PutSettings"
 )
 
 

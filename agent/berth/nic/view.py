@@ -36,7 +36,7 @@ class View:
     """A link, its addresses, its routes, its neighbors and its settings.
 
     Attributes:
-        sysctls: Settings of the link that differ from its namespace's defaults, by
+        sysctls: Those settings of the link that were asked for and that it has, by
             ``ipv4/<name>`` and ``ipv6/<name>``.
     """
 
@@ -62,11 +62,16 @@ class View:
         return tuple(n for n in self.neighbors if n.permanent)
 
 
-def take_originals(view: View, *, driver: str = "") -> Originals:
-    """What must stand again when the link has come home, from how it is now."""
+def take_originals(view: View, *, driver: str = "", name: str = "") -> Originals:
+    """What must stand again when the link has come home, from how it is now.
+
+    Args:
+        view: With the settings that differ from those of a fresh link.
+        name: Its own name, where it has another one now for want of it.
+    """
     link = view.link
     return Originals(
-        name=link.name,
+        name=name or link.name,
         index=link.index,
         kind=link.kind,
         mtu=link.mtu,
@@ -75,7 +80,10 @@ def take_originals(view: View, *, driver: str = "") -> Originals:
         txqlen=link.txqlen,
         group=link.group,
         alias=link.alias,
-        altnames=link.altnames,
+        broadcast=link.broadcast,
+        perm_mac=link.perm_mac,
+        port_name=link.port_name,
+        altnames=tuple(n for n in link.altnames if n != name),
         offload=link.offload,
         addresses=view.own_addresses,
         routes=view.own_routes,

@@ -3,37 +3,33 @@
 Each move is announced in its claim's record first, then done in a worker thread, then recorded as
 it turned out. Whoever calls a method that moves holds no lock; the claim's lock is taken here.
 
-What is not at home and belongs there is brought home by one task, one NIC at a time: rtnl
-serialises the kernel's side anyway. It wakes on events (a namespace ended, a link appeared, a call
-of `look_again`) and, while anything is away, once a minute.
+A move that was begun is finished and recorded whatever happens to its caller: an attach waits for
+its thread, which undoes late work by itself; a return goes on as a task of `Nics.run`.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import attrs
 import trio
 
-from berth.errors import ClaimError, HostError
+from berth.errors import BerthError, ClaimError, HostError
 from berth.host.netlink.socket import Sender, send_now
 from berth.nic import attach, homecoming
 from berth.nic.attach import Budget, NotAttached
-from berth.nic.execute import inode_of
 from berth.nic.record import NicRecord, SandboxRef, Stage
+from berth.node.announcer import Announcer
+from berth.node.homenames import HomeNames
+from berth.node.homeward import Homeward
 from berth.node.record import ClaimRecord
 from berth.node.records import Records
-from berth.runtime.backoff import BackOff
-from berth.runtime.logs import get_log
 from berth.runtime.threads import Decision, run_in_thread
 
-SWEEP_S: Final = 60.0
-"""How often NICs that are away are looked after when no event speaks of them."""
-
 _THREADS: Final = "nics"
-_log = get_log(__name__)
+_USABLE: Final = frozenset({Stage.STAGED, Stage.HOME, Stage.ATTACHING, Stage.ATTACHED})
 
 
 @attrs.frozen(kw_only=True)
@@ -45,6 +41,10 @@ class NicStatistics:
     returning: int
 
 
+def ignore(uid: str) -> None:
+    """Take no notice of a claim."""
+
+
 class Nics:
     """Moves NICs, and knows from the records where each of them is.
 
@@ -53,6 +53,10 @@ class Nics:
         exists: Whether the device of an identity is still in the machine; blocks.
         renumbered: Called with claim UID, old and new identity, when a virtual link came home
             under another index.
+        noticed: Called with a claim's UID when its record tells something new of its NICs in the
+            pod that no caller asked for: a late carrier, a duplicate address.
+        names: Folder that remembers links whose own name is taken; ``None`` forgets them at a
+            restart.
         send: The seam of crash tests.
     """
 
@@ -62,19 +66,23 @@ class Nics:
         *,
         exists: Callable[[str], bool],
         renumbered: Callable[[str, str, str], None],
+        noticed: Callable[[str], None] = ignore,
+        names: Path | None = None,
         send: Sender = send_now,
     ) -> None:
         self._records = records
-        self._exists = exists
-        self._renumbered = renumbered
         self._send = send
-        self._due = trio.Event()
+        self._names = HomeNames(records, names, send=send)
+        self._announcer = Announcer(records, noticed=noticed, send=send)
+        self._homeward = Homeward(
+            records, self._names, exists=exists, renumbered=renumbered, send=send
+        )
+        self._nursery: trio.Nursery | None = None
 
     async def stage(self, record: ClaimRecord, homes: Sequence[int]) -> ClaimRecord:
         """Read how the claim's links are, and give them what survives a move; lock held.
 
         Args:
-            record: On disk already, so that a crash at any point is undone at the next start.
             homes: For each device its link's index at home; 0 for one that has no NIC to stage.
 
         Returns:
@@ -82,31 +90,35 @@ class Nics:
             caller who writes it down together with what else makes the claim prepared.
 
         Raises:
-            HostError: A link or its driver refused; what was staged before it is restored.
+            BerthError: A link, its driver or the disk refused; what was staged is restored.
         """
-        for index, device in enumerate(record.devices):
-            nic = device.nic
-            if nic is None:
-                continue
-            if not nic.is_child and nic.originals is None:
-                nic = await run_in_thread(
-                    _THREADS, attach.read_originals, nic, homes[index], send=self._send
-                )
-                record = record.with_nic(index, nic)
-        await self._records.put(record)
+        async with self._names.quiet:
+            for index, device in enumerate(record.devices):
+                nic = device.nic
+                if nic is not None and not nic.is_child and nic.originals is None:
+                    nic = await run_in_thread(
+                        _THREADS,
+                        attach.read_originals,
+                        nic,
+                        homes[index],
+                        name=self._names.own_name(nic.identity),
+                        send=self._send,
+                    )
+                    record = record.with_nic(index, nic)
+            await self._records.put(record)
+        staged = record
         try:
             for index, device in enumerate(record.devices):
                 if device.nic is not None:
-                    staged = await run_in_thread(
-                        _THREADS, attach.stage, device.nic, send=self._send
-                    )
-                    record = record.with_nic(index, staged)
-        except HostError:
-            with trio.CancelScope(shield=True):
-                if not await self._bring_all_home(record):
-                    self.look_again()
-            raise
-        return record
+                    nic = await run_in_thread(_THREADS, attach.stage, device.nic, send=self._send)
+                    staged = staged.with_nic(index, nic)
+        except BerthError as error:
+            back = await self._homeward.bring(record)
+            if back.is_home:
+                raise
+            faults = "; ".join(d.nic.fault for d in back.devices if d.nic and d.nic.fault)
+            raise HostError("", f"{error}; and it is not undone yet: {faults}") from error
+        return staged
 
     async def attach(
         self,
@@ -126,20 +138,21 @@ class Nics:
 
         Raises:
             ClaimError: A NIC could not be attached; all of the pod's are home, or on the way.
+            HostError: The disk refused; the same.
         """
+        wanted = sorted(set(uids))
         budget = _budget(limit_s)
-        async with self._locked(uids) as records:
+        async with self._records.locked(wanted) as found:
             with trio.CancelScope(shield=True):
-                places = [
-                    (number, index)
-                    for number, record in enumerate(records)
-                    for index, device in enumerate(record.devices)
-                    if device.nic is not None
-                ]
-                await self._leave_others(records, places, sandbox)
-                await self._announce(records, places, sandbox)
-                await self._attach(records, places, sandbox, budget, decision)
-        return tuple(records)
+                records = [await self._leave_others(record, sandbox) for record in found]
+                _require_usable(wanted, records)
+                try:
+                    attached = await self._attach(records, sandbox, budget, decision)
+                except BerthError:
+                    await self._withdraw(wanted, sandbox)
+                    raise
+                self._look_after(attached)
+        return tuple(attached)
 
     async def verify(self, record: ClaimRecord, sandbox: SandboxRef) -> tuple[str, ...]:
         """Devices of the claim whose link is not in the sandbox now."""
@@ -152,35 +165,48 @@ class Nics:
     async def give_back(self, uid: str, *, sandbox_id: str = "") -> bool:
         """Bring the claim's NICs home and put them back as they were.
 
+        A cancel ends the waiting; the return goes on by itself, as long as `run` does.
+
         Args:
             sandbox_id: Only those that are in this sandbox; a late event of an old sandbox must
                 not touch what is in a new one.
 
         Returns:
-            Whether all of them are at home now; the rest is tried again by `run`.
+            Whether none of them is away any more; the rest is tried again by `run`.
         """
-        home = await self._give_back(uid, sandbox_id)
-        if not home:
-            self.look_again()
+        if self._nursery is None:
+            return await self._give_back(uid, sandbox_id)
+        ended = trio.Event()
+        home = False
+
+        async def work() -> None:
+            nonlocal home
+            try:
+                home = await self._give_back(uid, sandbox_id)
+            finally:
+                ended.set()
+
+        self._nursery.start_soon(work, name=f"return of claim {uid}")
+        await ended.wait()
         return home
 
     def look_again(self) -> None:
         """Something happened that may concern a NIC that is away; never blocks."""
-        self._due.set()
+        self._homeward.look_again()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Bring home what belongs there, until cancelled."""
-        backoff = BackOff(first_s=0.25, most_s=30.0)
-        task_status.started()
-        while True:
-            self._due = trio.Event()
-            pause_s = self._pause_s()
-            if await self._sweep():
-                backoff, pause_s = backoff.next_delay()
-            else:
-                backoff = backoff.forgiven()
-            with trio.move_on_after(pause_s):
-                await self._due.wait()
+        """Bring home what belongs there, and look after what is in pods, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._names.run)
+            await nursery.start(self._announcer.run)
+            await nursery.start(self._homeward.run)
+            self._nursery = nursery
+            self._look_after(self._records.all())
+            try:
+                task_status.started()
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
 
     def statistics(self) -> NicStatistics:
         """Give figures of now."""
@@ -190,182 +216,131 @@ class Nics:
             for device in record.devices
             if device.nic is not None
         ]
+        returning = stages.count(Stage.RETURNING)
+        attached = stages.count(Stage.ATTACHED)
         return NicStatistics(
-            away=sum(
-                stage in {Stage.ATTACHING, Stage.ATTACHED, Stage.RETURNING} for stage in stages
-            ),
-            attached=stages.count(Stage.ATTACHED),
-            returning=stages.count(Stage.RETURNING),
+            away=attached + returning + stages.count(Stage.ATTACHING),
+            attached=attached,
+            returning=returning,
         )
-
-    def _pause_s(self) -> float:
-        return SWEEP_S if any(True for _ in self._records.away()) else float("inf")
 
     async def _attach(
         self,
-        records: list[ClaimRecord],
-        places: Sequence[tuple[int, int]],
+        records: Sequence[ClaimRecord],
         sandbox: SandboxRef,
         budget: Budget,
         decision: Decision,
-    ) -> None:
-        nics = [_nic(records, place) for place in places]
+    ) -> list[ClaimRecord]:
+        """Announce, move and record; what fails leaves in the records what is to be undone."""
+        nics = _nics(records)
+        records = await self._put(
+            records, {place: attach.announced(nic, sandbox) for place, nic in nics.items()}
+        )
         try:
             done = await run_in_thread(
                 _THREADS,
                 attach.attach,
-                nics,
+                [*_nics(records).values()],
                 sandbox,
                 budget=budget,
                 decision=decision,
                 send=self._send,
             )
         except NotAttached as error:
-            failed = [attrs.evolve(nic, fault=error.found) for nic in error.records]
-            await self._put_all(records, places, failed)
-            self.look_again()
-            raise
-        await self._put_all(records, places, done)
-
-    async def _announce(
-        self, records: list[ClaimRecord], places: Sequence[tuple[int, int]], sandbox: SandboxRef
-    ) -> None:
-        """Write down where the NICs are about to be, unless they are known to be there."""
-        nics = [_nic(records, place) for place in places]
-        if all(nic.stage is Stage.ATTACHED and nic.sandbox == sandbox for nic in nics):
-            return
-        announced = [
-            attrs.evolve(nic, stage=Stage.ATTACHING, sandbox=sandbox, fault="") for nic in nics
-        ]
-        await self._put_all(records, places, announced)
-
-    async def _leave_others(
-        self, records: list[ClaimRecord], places: Sequence[tuple[int, int]], sandbox: SandboxRef
-    ) -> None:
-        """Bring home what is still in an older sandbox of the pod."""
-        for number in dict.fromkeys(number for number, _ in places):
-            for other in {
-                device.nic.sandbox.id
-                for device in records[number].devices
-                if device.nic is not None
-                and device.nic.sandbox is not None
-                and device.nic.sandbox.id != sandbox.id
-            }:
-                await self._bring_all_home(records[number], sandbox_id=other)
-                uid = records[number].claim.uid
-                records[number] = self._records.get(uid) or records[number]
-
-    async def _put_all(
-        self,
-        records: list[ClaimRecord],
-        places: Sequence[tuple[int, int]],
-        nics: Sequence[NicRecord],
-    ) -> None:
-        before = list(records)
-        for (number, index), nic in zip(places, nics, strict=True):
-            records[number] = records[number].with_nic(index, nic)
-        for old, new in zip(before, records, strict=True):
-            if new != old:
-                await self._records.put(new)
-
-    async def _bring_all_home(self, record: ClaimRecord, *, sandbox_id: str = "") -> bool:
-        home = True
-        for index, device in enumerate(record.devices):
-            nic = device.nic
-            if nic is None or not nic.is_touched:
-                continue
-            if sandbox_id and (nic.sandbox is None or nic.sandbox.id != sandbox_id):
-                continue
-            announced = attrs.evolve(nic, stage=Stage.RETURNING)
-            if announced != nic:
-                record = record.with_nic(index, announced)
+            told = [attrs.evolve(nic, fault=error.found) for nic in error.records]
+            for record in _changed(records, dict(zip(nics, told, strict=True))):
                 await self._records.put_or_note(record)
-            back = await self._bring_home(record, announced)
-            record = record.with_nic(index, back)
-            await self._records.put_or_note(record)
-            home &= not back.is_touched
-        return home
+            self._homeward.look_again()
+            raise
+        return await self._put(records, dict(zip(nics, done, strict=True)))
 
-    async def _bring_home(self, record: ClaimRecord, nic: NicRecord) -> NicRecord:
-        try:
-            back = await run_in_thread(_THREADS, homecoming.bring_home, nic, send=self._send)
-        except HostError as error:
-            back = attrs.evolve(nic, stage=Stage.RETURNING, fault=str(error))
-        if back.stage is Stage.RETURNING and not await run_in_thread(
-            _THREADS, self._exists, nic.identity
-        ):
-            back = attrs.evolve(back, stage=Stage.LOST, fault="its device is gone")
-        _tell_return(record, nic, back)
-        if back.identity != nic.identity:
-            self._renumbered(record.claim.uid, nic.identity, back.identity)
-        return back
+    async def _withdraw(self, uids: Iterable[str], sandbox: SandboxRef) -> None:
+        """Bring home whatever is in the sandbox, or may be; locks held."""
+        for uid in uids:
+            record = self._records.get(uid)
+            if record is not None:
+                await self._homeward.bring(record, sandbox_id=sandbox.id)
 
-    async def _sweep(self) -> bool:
-        """Bring home whatever belongs there; gives whether something still does."""
-        left = False
-        for record, index in tuple(self._records.away()):
-            nic = record.devices[index].nic
-            if nic is not None and await self._belongs_home(record, nic):
-                left |= not await self._give_back(record.claim.uid, "")
-        return left
+    async def _put(
+        self, records: Sequence[ClaimRecord], nics: Mapping[tuple[int, int], NicRecord]
+    ) -> list[ClaimRecord]:
+        changed = _changed(records, nics)
+        for before, after in zip(records, changed, strict=True):
+            if after != before:
+                await self._records.put(after)
+        return changed
+
+    async def _leave_others(self, record: ClaimRecord, sandbox: SandboxRef) -> ClaimRecord:
+        """Bring home what is still in an older sandbox of the pod."""
+        others = {
+            device.nic.sandbox.id
+            for device in record.devices
+            if device.nic is not None and device.nic.sandbox is not None
+        }
+        for other in sorted(others - {sandbox.id}):
+            record = await self._homeward.bring(record, sandbox_id=other)
+        return record
+
+    def _look_after(self, records: Sequence[ClaimRecord]) -> None:
+        for (number, index), nic in _nics(records).items():
+            self._announcer.watch(records[number].claim.uid, index, nic)
+        self._homeward.mind()
 
     async def _give_back(self, uid: str, sandbox_id: str) -> bool:
-        home = True
-        async with self._locked((uid,)) as records:
-            with trio.CancelScope(shield=True):
-                for record in records:
-                    home = await self._bring_all_home(record, sandbox_id=sandbox_id)
-        return home
-
-    async def _belongs_home(self, record: ClaimRecord, nic: NicRecord) -> bool:
-        if record.revoked or not record.prepared or nic.stage is Stage.RETURNING:
-            return True
-        sandbox = nic.sandbox
-        if sandbox is None:
-            return True
-        return not await run_in_thread(_THREADS, _is_alive, sandbox)
-
-    @contextlib.asynccontextmanager
-    async def _locked(self, uids: Iterable[str]) -> AsyncIterator[list[ClaimRecord]]:
-        """The records of the claims that exist, locked in one order for everybody."""
-        async with contextlib.AsyncExitStack() as stack:
-            for uid in sorted(set(uids)):
-                await stack.enter_async_context(self._records.lock(uid))
-            found = [self._records.get(uid) for uid in sorted(set(uids))]
-            yield [record for record in found if record is not None]
+        away = False
+        async with self._records.locked((uid,)) as records:
+            for record in records:
+                back = await self._homeward.bring(record, sandbox_id=sandbox_id)
+                away = any(
+                    nic.is_touched
+                    for nic in _nics([back]).values()
+                    if not sandbox_id or (nic.sandbox is not None and nic.sandbox.id == sandbox_id)
+                )
+        return not away
 
 
 def sandbox_alive(sandbox: SandboxRef) -> bool:
-    """Whether the sandbox's namespace is still the one at its path; blocks."""
-    return _is_alive(sandbox)
+    """Whether the sandbox's namespace may still be the one at its path; blocks."""
+    return homecoming.is_alive(sandbox)
 
 
-def _is_alive(sandbox: SandboxRef) -> bool:
-    try:
-        return inode_of(sandbox.netns_path) == sandbox.netns_inode
-    except HostError:
-        return False
+def _nics(records: Sequence[ClaimRecord]) -> dict[tuple[int, int], NicRecord]:
+    """Every NIC, by the number of its record and its device index."""
+    return {
+        (number, index): device.nic
+        for number, record in enumerate(records)
+        for index, device in enumerate(record.devices)
+        if device.nic is not None
+    }
 
 
-def _nic(records: Sequence[ClaimRecord], place: tuple[int, int]) -> NicRecord:
-    nic = records[place[0]].devices[place[1]].nic
-    if nic is None:
-        raise ClaimError(str(records[place[0]].claim), "has no NIC where one was")
-    return nic
+def _changed(
+    records: Sequence[ClaimRecord], nics: Mapping[tuple[int, int], NicRecord]
+) -> list[ClaimRecord]:
+    changed = list(records)
+    for (number, index), nic in nics.items():
+        changed[number] = changed[number].with_nic(index, nic)
+    return changed
+
+
+def _require_usable(wanted: Sequence[str], records: Sequence[ClaimRecord]) -> None:
+    """Refuse claims that were undone while we waited for their locks, and NICs that are not home.
+
+    Raises:
+        ClaimError: Nothing was begun.
+    """
+    gone = set(wanted) - {r.claim.uid for r in records if r.prepared and not r.revoked}
+    if gone:
+        raise ClaimError(f"claim {', '.join(sorted(gone))}", "is not prepared any more")
+    for nic in _nics(records).values():
+        if nic.stage not in _USABLE:
+            raise ClaimError(
+                nic.device,
+                f"cannot be attached now: {nic.fault or nic.stage.value}",
+                mend="kubelet asks again by itself",
+            )
 
 
 def _budget(limit_s: float) -> Budget:
     budget = Budget(ends_at=0.0)
     return attrs.evolve(budget, ends_at=budget.clock() + limit_s)
-
-
-def _tell_return(record: ClaimRecord, before: NicRecord, after: NicRecord) -> None:
-    fields = {"device": before.device, "claim": record.claim}
-    if after.stage is Stage.HOME and after.home_name:
-        _log.warning("NIC home under another name", name=after.home_name, **fields)
-    elif after.stage is Stage.HOME:
-        _log.info("NIC home", **fields)
-    elif after.stage is Stage.LOST:
-        _log.warning("NIC lost", reason=after.fault, **fields)
-    elif after.fault != before.fault:
-        _log.warning("NIC not home yet, trying again", reason=after.fault, **fields)

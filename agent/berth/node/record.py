@@ -66,9 +66,12 @@ class ClaimRecord:
     revoked: bool = False
 
     def with_nic(self, index: int, nic: NicRecord) -> ClaimRecord:
-        """The record with another state of the NIC at ``index`` of `devices`."""
+        """The record with another state of the NIC at ``index`` of `devices`.
+
+        A virtual link that has another index now is another key in the ledger too.
+        """
         devices = list(self.devices)
-        devices[index] = attrs.evolve(devices[index], nic=nic)
+        devices[index] = attrs.evolve(devices[index], nic=nic, identity=nic.identity)
         return attrs.evolve(self, devices=tuple(devices))
 
     @property

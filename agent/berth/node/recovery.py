@@ -12,7 +12,7 @@ import attrs
 
 from berth.errors import BerthError, StateError
 from berth.model.claim import ClaimRef
-from berth.nic.record import NicRecord, Stage
+from berth.nic.record import NicRecord, SandboxRef, Stage
 from berth.node.handout import Handout
 from berth.node.ledger import Hold, Ledger
 from berth.node.nics import Nics, sandbox_alive
@@ -99,8 +99,9 @@ class Recovery:
             await self._nics.give_back(record.claim.uid)
             return
         if record.boot_id == self._boot_id:
+            # Links first: they do not wait for a disk that takes no file.
+            await self._settle(record)
             await self._handout.write(record)
-            await self._forwards(record)
 
     async def _at_home_by_nature(self, record: ClaimRecord) -> ClaimRecord:
         async with self._records.lock(record.claim.uid):
@@ -110,16 +111,23 @@ class Recovery:
             await self._records.put_or_note(record)
         return record
 
-    async def _forwards(self, record: ClaimRecord) -> None:
-        """Finish what the hook began; the sandbox decides whether in or out."""
-        away = [d.nic for d in record.devices if d.nic is not None and d.nic.is_away]
-        sandboxes = {nic.sandbox for nic in away if nic.sandbox is not None}
-        for sandbox in sandboxes:
+    async def _settle(self, record: ClaimRecord) -> None:
+        """Finish what a hook began, in or out, and leave alone what is as it was recorded."""
+        nics = [device.nic for device in record.devices if device.nic is not None]
+        if any(nic.stage is Stage.RETURNING for nic in nics):
+            await self._nics.give_back(record.claim.uid)
+            return
+        for sandbox in {nic.sandbox for nic in nics if nic.is_away and nic.sandbox is not None}:
             if not await run_in_thread("nics", sandbox_alive, sandbox):
                 await self._nics.give_back(record.claim.uid, sandbox_id=sandbox.id)
-                continue
-            uids = [r.claim.uid for r in self._records.of_pod(sandbox.pod_uid)]
-            await self._nics.attach(uids, sandbox, limit_s=ATTACH_S, decision=Decision())
+            elif await self._is_unfinished(record, sandbox):
+                uids = [r.claim.uid for r in self._records.of_pod(sandbox.pod_uid)]
+                await self._nics.attach(uids, sandbox, limit_s=ATTACH_S, decision=Decision())
+
+    async def _is_unfinished(self, record: ClaimRecord, sandbox: SandboxRef) -> bool:
+        """Whether the sandbox lacks a NIC; what the pod did with those it has is its own affair."""
+        begun = any(d.nic is not None and d.nic.stage is Stage.ATTACHING for d in record.devices)
+        return begun or bool(await self._nics.verify(record, sandbox))
 
 
 def holds_of(record: ClaimRecord) -> tuple[Hold, ...]:
@@ -154,5 +162,6 @@ def _after_reboot(nic: NicRecord) -> NicRecord:
         network=None,
         carrier=False,
         fault="",
+        duplicates=(),
         home_name="",
     )

@@ -1,0 +1,96 @@
+"""Per-interface settings under ``/proc/sys/net``, which show the namespace of the calling thread.
+
+Named ``ipv4/<name>`` and ``ipv6/<name>``. Read by plain descriptors, since a look at all settings
+of a link is some two hundred files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from berth.errors import HostError
+
+_ROOT: Final = "/proc/sys/net"
+_FAMILIES: Final = ("ipv4", "ipv6")
+_LONGEST_BYTES: Final = 64
+
+# The kernel makes these from the link itself, or takes them from nobody.
+_COMPUTED: Final = frozenset({"mtu", "mc_forwarding", "stable_secret"})
+
+
+def read_settings(link: str, names: Iterable[str]) -> dict[str, int]:
+    """The values of a link's settings; those that it does not have are left out.
+
+    Args:
+        link: Its name in the namespace of this thread.
+        names: As ``ipv6/accept_ra``.
+    """
+    return dict(_read(names, link))
+
+
+def read_differing(link: str) -> dict[str, int]:
+    """The settings of a link whose values are not those of a fresh link in this namespace."""
+    found: dict[str, int] = {}
+    for family in _FAMILIES:
+        names = [f"{family}/{name}" for name in _names(family, link) if name not in _COMPUTED]
+        fresh = read_settings("default", names)
+        found.update(
+            {name: value for name, value in _read(names, link) if fresh.get(name) != value}
+        )
+    return found
+
+
+def write_settings(link: str, values: Mapping[str, int]) -> None:
+    """Set a link's settings and see that each took; one that it does not have counts as set.
+
+    Raises:
+        HostError: The kernel refused one, or shows another value after it was set.
+    """
+    for name, value in values.items():
+        path = _path(name, link)
+        try:
+            _write(path, value)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise HostError(
+                path, f"cannot be set to {value}: {error.strerror}", errno=error.errno or 0
+            ) from error
+    for name, seen in _read(values, link):
+        if seen != values[name]:
+            raise HostError(_path(name, link), f"is {seen} after it was set to {values[name]}")
+
+
+def _read(names: Iterable[str], link: str) -> Iterator[tuple[str, int]]:
+    for name in names:
+        # What is no number, or is not there, is no setting that we would put back.
+        with contextlib.suppress(OSError, ValueError):
+            descriptor = os.open(_path(name, link), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                yield name, int(os.read(descriptor, _LONGEST_BYTES))
+            finally:
+                os.close(descriptor)
+
+
+def _write(path: str, value: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, b"%d\n" % value)
+    finally:
+        os.close(descriptor)
+
+
+def _names(family: str, link: str) -> list[str]:
+    try:
+        with os.scandir(f"{_ROOT}/{family}/conf/{link}") as entries:
+            return [entry.name for entry in entries]
+    except FileNotFoundError:
+        return []
+
+
+def _path(name: str, link: str) -> str:
+    family, _, setting = name.partition("/")
+    return f"{_ROOT}/{family}/conf/{link}/{setting}"
