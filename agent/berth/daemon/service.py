@@ -170,9 +170,10 @@ class Daemon:
     async def _run_slices(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Publish, once it is known who we are to the API server."""
+        """Publish, once it is known who we are to the API server, and kubelet knows us."""
         task_status.started()
         await self._parts.gateway.server.wait_value(lambda server: server is not None)
+        await self._parts.dra.wait_kubelet()
         publisher = Publisher(
             api=self._parts.gateway,
             driver=self._parts.config.dra.driver,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -155,6 +155,22 @@ class DraPlugin:
         for door in self._opened:
             door.close()
         self._opened.clear()
+
+    async def wait_kubelet(self) -> None:
+        """Wait until kubelet would send claims here: it registered the driver, or it connected.
+
+        A pod that is scheduled before pays 60 to 90 s (KC §3.2). Behind kept sockets kubelet does
+        not register anew, it connects at once.
+        """
+        async with trio.open_nursery() as nursery:
+
+            async def first(wait: Callable[[], Awaitable[object]]) -> None:
+                await wait()
+                nursery.cancel_scope.cancel()
+
+            state, accepted = self._registration.state, self._dra_door.accepted
+            nursery.start_soon(first, lambda: state.wait_value(lambda now: now.registered))
+            nursery.start_soon(first, lambda: accepted.wait_value(lambda count: count > 0))
 
     def statistics(self) -> DraPluginStatistics:
         """Give the state of now."""

@@ -89,7 +89,8 @@ class FrontDoor:
         self._identity: SocketId | None = None
         self._letting_in: trio.CancelScope | None = None
         self._connections = 0
-        self._accepted = 0
+        self.accepted: Latest[int] = Latest(0)
+        """Connections let in so far."""
 
     def open(self) -> None:
         """Take over the inherited socket, or bind the path; clients can connect from then on.
@@ -184,7 +185,7 @@ class FrontDoor:
             inherited=self._inherited is not None,
             accepting=scope is not None and not scope.cancel_called,
             connections=self._connections,
-            accepted=self._accepted,
+            accepted=self.accepted.get(),
             bound=self.bound.get(),
         )
 
@@ -220,7 +221,7 @@ class FrontDoor:
         """Wait for a place and a client; ``started()`` when it is there, then copy to its end."""
         async with self._slots:
             connection, _ = await listener.accept()
-            self._accepted += 1
+            self.accepted.set(self.accepted.get() + 1)
             self._connections += 1
             try:
                 async with trio.SocketStream(connection) as client:
