@@ -10,9 +10,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from berth.errors import HostError
-from berth.rehearsal.world import furnish
-
 
 def main(arguments: Sequence[str]) -> int:
     """Furnish the world, then do what is asked; gives the exit code."""
@@ -20,20 +17,30 @@ def main(arguments: Sequence[str]) -> int:
         # Without a world of its own this would mount over the machine's own folders.
         sys.stderr.write("berth.rehearsal is started by `berth rehearse`\n")
         return 2
-    what, *rest = arguments
-    if what == "run":
-        furnish()
-        os.execvp(rest[0], rest)  # noqa: S606 - becoming that program is what it is for
-    # The story needs much that a program run here does not.
-    from berth.rehearsal.story import play
+    try:
+        return _inside(*arguments)
+    except KeyboardInterrupt:
+        # Ctrl-C before the play could listen to it.
+        return 130
 
-    return play(rest)
+
+def _inside(what: str, *rest: str) -> int:
+    # Imports are late, so that Ctrl-C during them is met.
+    from berth.errors import HostError
+
+    try:
+        if what == "run":
+            from berth.rehearsal.world import furnish
+
+            furnish()
+            os.execvp(rest[0], rest)  # noqa: S606 - becoming that program is what it is for
+        from berth.rehearsal.performance import play
+
+        return play(rest)
+    except HostError as error:
+        sys.stderr.write(f"berth rehearse: {error}\n")
+        return 1
 
 
 if __name__ == "__main__":
-    try:
-        code = main(sys.argv[1:])
-    except HostError as error:
-        sys.stderr.write(f"berth rehearse: {error}\n")
-        code = 1
-    sys.exit(code)
+    sys.exit(main(sys.argv[1:]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from berth.rehearsal import checks, podchecks
 from berth.rehearsal.apiserver.resources import CLASSES
 from berth.rehearsal.iproute import LinkFacts
 from berth.rehearsal.pods import Pod
-from berth.rehearsal.report import Report
+from berth.rehearsal.report import Report, compact
 from berth.rehearsal.script import Script
 from berth.rehearsal.stage import Stage
 from berth.runtime.threads import run_in_thread
@@ -88,6 +89,8 @@ class Acts:
     async def _discovered(self) -> tuple[str, ...]:
         """What the daemon itself says of the stand-ins, as ``berth devices`` would print it."""
         answer = await run_in_thread("control", _ask, self._stage.world.runtime)
+        if not answer["ok"]:
+            raise HostError("control socket", f"answers devices by {answer.get('error')}")
         told = {entry["ifname"]: entry for entry in answer.get("devices", ())}
         lines = []
         for link in self._script.cast.links:
@@ -134,8 +137,14 @@ class Acts:
                 "completed", "containers read generation 2; the claim's status says the same"
             )
         for path, text in texts.items():
-            self._report.quote(text, title=f"{path}, in the container:")
+            self._show_metadata(path, text)
         self._report.mark()
+
+    def _show_metadata(self, path: str, text: str) -> None:
+        """Print the first document of a file; the others were found to say the same."""
+        _, end = json.JSONDecoder().raw_decode(text)
+        self._report.quote(compact(text[:end]), title=f"{path}, in the container:")
+        self._report.quote("… and once more for readers of v1alpha1")
 
     async def _scheduled(self, manifest: Mapping[str, Any]) -> Pod:
         with self._named("scheduled"):
@@ -193,6 +202,8 @@ class Acts:
             code = await self._stage.stop()
             if code != 0:
                 raise HostError("berthd", f"ended with {code} after SIGTERM", rule="it must be 0")
+            if "Traceback" in self._stage.berthd.log_text():
+                raise HostError("berthd", "met a defect of its own; its log has the traceback")
             self._report.stage("stopped", "berthd ended in order; every NIC is as it was")
 
     @contextlib.contextmanager
@@ -217,4 +228,6 @@ def _event(pod: Pod, reason: str, error: BerthError) -> ClaimError:
         "FailedCreatePodSandBox": "Failed to create pod sandbox: rpc error: ",
         "Failed": "Error: ",
     }
-    return ClaimError(f"pod {pod.name}, event {reason}", f"{texts[reason]}{error}")
+    # A text of several faults is a list, and reads better as one.
+    text = str(error).replace(": config[", ":\nconfig[", 1) if "\n" in str(error) else str(error)
+    return ClaimError(f"pod {pod.name}, event {reason}", f"{texts[reason]}{text}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import ip_interface
+from ipaddress import ip_interface, ip_network
 from typing import Any, Final
 
 import attrs
@@ -77,7 +77,7 @@ async def attached(stage: Stage, pod: Pod) -> tuple[Placed, ...]:
             one = Placed(
                 claim=ref, result=result, standin=str(attribute(device, "ifName")), row=row
             )
-            _require_as_claimed(one, _wish(stage, ref, result))
+            await _require_as_claimed(pod, one, _wish(stage, ref, result))
             placed.append(one)
     return tuple(placed)
 
@@ -174,16 +174,33 @@ def _wish(stage: Stage, ref: ClaimRef, result: Mapping[str, Any]) -> Mapping[str
     return wish
 
 
-def _require_as_claimed(one: Placed, wish: Mapping[str, Any]) -> None:
+async def _require_as_claimed(pod: Pod, one: Placed, wish: Mapping[str, Any]) -> None:
+    where = f"device {one.result['device']}"
     name = (wish.get("interface") or {}).get("name")
     if name and one.row["ifname"] != name:
-        raise HostError(f"device {one.result['device']}", f"is {one.row['ifname']}", rule=name)
+        raise HostError(where, f"is {one.row['ifname']} in the pod", rule=f"the claim says {name}")
     if "UP" not in one.row["flags"]:
-        raise HostError(f"device {one.result['device']}", "is down in the pod")
+        raise HostError(where, "is down in the pod")
     here = {ip_interface(address) for address in addresses_of(one.row)}
     for item in wish.get("addresses") or ():
         if ip_interface(item["address"]) not in here:
-            raise HostError(f"device {one.result['device']}", f"lacks {item['address']}")
+            raise HostError(where, f"lacks the address {item['address']}")
+    routes = await _routes(pod, one.row["ifname"]) if wish.get("routes") else frozenset()
+    for item in wish.get("routes") or ():
+        if (ip_network(item["to"]), item.get("via")) not in routes:
+            raise HostError(where, f"lacks the route to {item['to']} via {item.get('via')}")
+
+
+async def _routes(pod: Pod, link: str) -> frozenset[tuple[Any, str | None]]:
+    """Destination and gateway of every route by a link of the pod, of all tables."""
+    found = set()
+    for family in ("-4", "-6"):
+        shown = ("route", "show", "table", "all", "dev", link)
+        for row in await ip_json(family, *shown, netns=netns_name(pod.running)):
+            everywhere = "0.0.0.0/0" if family == "-4" else "::/0"
+            destination = everywhere if row["dst"] == "default" else row["dst"]
+            found.add((ip_network(destination), row.get("gateway")))
+    return frozenset(found)
 
 
 async def _answers(netns: str, address: str, far: End, one: Placed) -> bool:

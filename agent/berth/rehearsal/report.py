@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import textwrap
 import time
@@ -13,7 +14,13 @@ from berth.errors import BerthError, Faults
 WIDTH: Final = 100
 """Columns of a page."""
 
-_INDENT: Final = " " * 26
+_INDENT: Final = " " * 4
+_LEAF: Final = re.compile(r"([{\[])\s+([^{}\[\]]*?)\s+([}\]])")
+
+
+def compact(text: str) -> str:
+    """Indented JSON with its innermost objects and lists on one line each."""
+    return _LEAF.sub(lambda m: f"{m[1]}{' '.join(m[2].split())}{m[3]}", text)
 
 
 class Report:
@@ -68,12 +75,16 @@ class Report:
         faults: Iterable[BerthError] = error.faults if isinstance(error, Faults) else (error,)
         self.say(f"\nFAILED in stage {stage!r} after {self.elapsed_s:.1f} s")
         for fault in faults:
-            self.say(f"  where     {fault.where or stage}")
-            self.say(f"  found     {fault.found}")
-            if fault.rule:
-                self.say(f"  expected  {fault.rule}")
-            if fault.mend:
-                self.say(f"  mend      {fault.mend}")
+            self._point("where", fault.where or stage)
+            self._point("found", fault.found)
+            self._point("expected", fault.rule)
+            self._point("mend", fault.mend)
+
+    def _point(self, word: str, text: str) -> None:
+        """Print one point of a fault, each of its lines set off; nothing for no text."""
+        for number, line in enumerate(text.splitlines()):
+            head = f"  {word:<10}" if not number else " " * 10 + "- "
+            self.say("\n".join(self._wrapped(head, line)))
 
     def _wrapped(self, head: str, text: str) -> list[str]:
         return textwrap.wrap(

@@ -135,8 +135,9 @@ def _of_file(path: Path) -> Script:
     players = cast(config.nic.groups)
     notes = [f"group {name!r} is NOT rehearsed: {why}" for name, why in players.unplayed]
     if not players.links:
+        missing = "in their place" if notes else "since the file has none"
+        notes.append(f"a group of the rehearsal's own is played {missing}, on one link")
         values, players = _with_group(values, players)
-        notes.append("a group of the rehearsal's own is played in their place, on one link")
     return Script(
         title=str(path),
         config=values,
