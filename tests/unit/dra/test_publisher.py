@@ -605,3 +605,38 @@ async def test_run_leaves_a_refusal_alone_that_names_no_device(
         assert it.publisher.statistics().refused == ()
         assert it.state == f"cannot write pool {POOL}: slice: bad pool"
         assert len(warnings(caplog)) == 1
+
+
+async def test_run_does_not_repeat_a_delete_that_the_watch_has_not_shown(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """Our own requests are known at once, however far the watch lags behind."""
+
+    async with scene(*nics(2)) as it:
+        mine = it.api.owned()[0]
+        it.api.put(attrs.evolve(mine, name=f"{mine.name}x", uid="copy"))
+        it.api.cut_watches()
+        await trio.sleep(1)
+        it.show(nic(0, mtu=1), nic(1))
+        await trio.sleep(1)
+
+        assert it.verbs() == ["create", "delete", "update"]
+
+
+async def test_run_goes_on_with_a_round_that_was_cut_short(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """What a failed round had written stays, and the rest joins it in the same generation."""
+
+    api = FakeApi(Node(name=NODE, uid="node-uid"))
+
+    def refuse(_verb: str, _item: Slice) -> None:
+        if len(api.requests) == 2:
+            raise KubeError("slices", "down")
+
+    api.refuse = refuse
+    async with scene(*nics(129), api=api) as it:
+        await trio.sleep(5)
+
+        assert it.verbs() == ["create"] * 4
+        assert {(s.generation, s.slice_count) for s in api.owned()} == {(1, 3)}
