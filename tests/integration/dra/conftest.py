@@ -181,7 +181,8 @@ def open_door(thread: AsyncioThread, folder: Path) -> OpenDoor:
                     supervisor=supervisor,
                 )
             finally:
-                await supervisor.stop(grace_s=5)
+                with trio.move_on_after(10, shield=True):
+                    await supervisor.stop(grace_s=5)
                 plugin.close()
 
     return begin
