@@ -371,3 +371,17 @@ async def test_every_claim_is_one_line_in_the_log(
     assert str(fields["claim"]) == "ns/claim-uid-1"
     assert fields["devices"] == "nic-0000"
     assert 0 <= fields["took_s"] < 1
+
+
+async def test_wait_kubelet_ends_when_kubelet_would_send_claims(open_door: OpenDoor) -> None:
+    """Publication waits for it: a pod that is scheduled earlier pays 60 to 90 s."""
+
+    with trio.fail_after(LIMIT_S):
+        async with open_door() as door:
+            with trio.move_on_after(0.2) as early:
+                await door.plugin.wait_kubelet()
+            async with door.kubelet_running():
+                await door.plugin.wait_kubelet()
+
+            assert early.cancelled_caught
+            assert door.plugin.statistics().registration.times == 1
