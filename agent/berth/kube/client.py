@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, Final
 
@@ -25,6 +26,9 @@ from berth.kube.credentials import Credentials
 from berth.kube.logins import Login
 from berth.kube.tls import make_context
 from berth.model import jsontext
+
+if sys.version_info < (3, 11):
+    from exceptiongroup import BaseExceptionGroup
 
 CONNECT_LIMIT_S: Final = 5.0
 """Longest time for a connection to come up, and to wait for a free one, in seconds."""
@@ -258,7 +262,7 @@ def _make_http(login: Login, source: str) -> httpx2.AsyncClient:
         limits=_LIMITS,
         proxy=login.proxy or None,
         uds=uds,
-        socket_options=_SOCKET_OPTIONS,
+        socket_options=None if uds else _SOCKET_OPTIONS,
     )
     return httpx2.AsyncClient(
         transport=transport,
@@ -311,7 +315,7 @@ async def _pieces(response: httpx2.Response) -> AsyncIterator[AsyncIterator[byte
     try:
         yield pieces
     finally:
-        with trio.CancelScope() as scope:
+        with trio.move_on_after(0, shield=True) as scope:
             scope.cancel()
             async for _ in pieces:
                 pass
@@ -346,10 +350,12 @@ def _no_answer(request: Request) -> Iterator[None]:
 def _reason(error: BaseException) -> str:
     """What went wrong at the bottom: the library's own text is often empty or says little."""
     text = str(error) or type(error).__name__
-    cause = error.__cause__ or error.__context__
+    cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, OSError):
+        if isinstance(cause, OSError) and cause.errno:
             return str(cause)
+        # One error for each address that was tried; the first stands for all.
+        tried = cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
         text = str(cause) or text
-        cause = cause.__cause__ or cause.__context__
+        cause = tried[0] if tried else cause.__cause__ or cause.__context__
     return text

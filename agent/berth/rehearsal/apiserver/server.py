@@ -165,6 +165,11 @@ class ApiServer:
         """How many watches are being served."""
         return len(self._watches)
 
+    @property
+    def bookmarks(self) -> int:
+        """How many bookmarks the watches that are being served were sent."""
+        return sum(watch.bookmarks for watch in self._watches)
+
     def _direct(self, call: Call) -> dict[str, Any]:
         answer = self._verbs.run(ANYBODY, call)
         self._wake()

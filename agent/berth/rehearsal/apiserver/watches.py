@@ -32,6 +32,9 @@ class Watch:
         call: What is watched.
         store: Where.
         bookmark_s: Seconds between two bookmarks.
+
+    Attributes:
+        bookmarks: How many bookmarks were sent.
     """
 
     def __init__(self, call: Call, store: Store, *, bookmark_s: float) -> None:
@@ -43,6 +46,7 @@ class Watch:
         self._limit_s = float(call.params.get("timeoutSeconds") or DEFAULT_LIMIT_S)
         self._changed = trio.Event()
         self._cut: Cut | None = None
+        self.bookmarks = 0
 
     def wake(self) -> None:
         """Have the store looked at again."""
@@ -68,6 +72,7 @@ class Watch:
             if trio.current_time() >= bookmark:
                 bookmark += self._bookmark_s
                 lines += self._bookmark()
+                self.bookmarks += 1
             if lines:
                 await exchange.write(lines)
             with trio.move_on_at(min(end, bookmark)):
