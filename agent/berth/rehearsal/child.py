@@ -28,6 +28,9 @@ READY_LIMIT_S: Final = 20.0
 STOP_LIMIT_S: Final = 20.0
 """How long it may take to end after SIGTERM; systemd kills it then."""
 
+KILL_LIMIT_S: Final = 5.0
+"""How long the end of a killed one is waited for."""
+
 LOG_TAIL: Final = 25
 """Lines of the log that are shown after a fault."""
 
@@ -58,7 +61,9 @@ class Berthd:
         self._runtime = runtime
         self._notify_path = folder / f"{name}-notify.sock"
         self._notify = trio.socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._held = [bind_listener(path, make_parent=True)[0] for path in held]
+        self._held_paths = tuple(held)
+        self._held: list[socket.socket] = []
+        self.bind_again()
         self._ready = trio.Event()
         self._process: trio.Process | None = None
 
@@ -66,15 +71,30 @@ class Berthd:
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """Hear what it tells of itself, until cancelled; it is killed then if it still runs."""
-        with self._notify:
+        try:
             await self._notify.bind(str(self._notify_path))
             task_status.started()
-            try:
-                while True:
-                    self._hear((await self._notify.recv(65536)).decode(errors="replace"))
-            finally:
-                if self._process is not None and self.alive:
-                    self._process.kill()
+            while True:
+                self._hear((await self._notify.recv(65536)).decode(errors="replace"))
+        finally:
+            self._notify.close()
+            for held in self._held:
+                held.close()
+            with trio.move_on_after(KILL_LIMIT_S, shield=True):
+                if self.alive:
+                    await self.kill()
+
+    def bind_again(self) -> None:
+        """Make the sockets that are held anew, as an init system does at boot.
+
+        Raises:
+            HostError: One cannot be bound.
+        """
+        for held in self._held:
+            held.close()
+        for path in self._held_paths:
+            path.unlink(missing_ok=True)
+        self._held = [bind_listener(path, make_parent=True)[0] for path in self._held_paths]
 
     async def start(self) -> None:
         """Start it; it is ready later.

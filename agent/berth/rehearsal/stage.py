@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -45,6 +45,8 @@ class Setting:
         held: The daemon's sockets are held for it, as by ``berthd.socket``.
         runtime: The container runtime.
         kubelet_root: Kubelet's root, where it is not the usual one.
+        with_kubelet: Kubelet runs from the beginning.
+        with_nri: The runtime has NRI switched on from the beginning.
     """
 
     config: Mapping[str, Any]
@@ -52,6 +54,8 @@ class Setting:
     held: bool = True
     runtime: Runtime = attrs.field(factory=Runtime)
     kubelet_root: Path = World.kubelet
+    with_kubelet: bool = True
+    with_nri: bool = True
 
 
 class Stage:
@@ -74,7 +78,7 @@ class Stage:
         self._setting = setting
         self._places = Places(root=setting.kubelet_root, driver=setting.driver)
         self._kubelet: Kubelet | None = None
-        self._kubelet_scope = trio.CancelScope()
+        self._kubelet_life = _Life()
         self._berthd: Berthd | None = None
         self._thread: AsyncioThread | None = None
         self._nursery: trio.Nursery | None = None
@@ -96,8 +100,10 @@ class Stage:
         async with open_asyncio_thread() as self._thread, trio.open_nursery() as self._nursery:
             await self._nursery.start(self.api.serve, listeners)
             await self._nursery.start(self._berthd.listen)
-            await self.start_runtime()
-            await self.start_kubelet()
+            if self._setting.with_nri:
+                await self.start_runtime()
+            if self._setting.with_kubelet:
+                await self.start_kubelet()
             task_status.started()
             await trio.sleep_forever()
 
@@ -153,12 +159,42 @@ class Stage:
             report=self.notes.append,
         )
         self._kubelet = kubelet
-        self._kubelet_scope = await self.nursery.start(_scoped, kubelet)
+        self._kubelet_life = _Life()
+        await self.nursery.start(self._kubelet_life.live, kubelet.run)
 
     async def stop_kubelet(self) -> None:
-        """End kubelet's life as a kill does."""
-        self._kubelet_scope.cancel()
-        await trio.lowlevel.checkpoint()
+        """End kubelet's life as a kill does, and wait until it has ended."""
+        self._kubelet_life.cancel()
+        await self._kubelet_life.ended.wait()
+
+    async def cut_power(self) -> None:
+        """Reboot the machine: every process ends at once, ``/run`` is empty, links are gone.
+
+        NICs are to be plugged in again, then `boot` goes on.
+
+        Raises:
+            HostError: The world refused.
+        """
+        if self.berthd.alive:
+            await self.berthd.kill()
+        await self.stop_kubelet()
+        await self.runtime.go_down()
+        self.runtime.forget_all()
+        await self.world.reboot()
+        self.berthd.bind_again()
+
+    async def boot(self) -> None:
+        """Start what an init system starts, in its order; all is there when it returns.
+
+        Raises:
+            HostError: The daemon does not serve.
+        """
+        await self.start_runtime()
+        await self.berthd.start()
+        await self.start_kubelet()
+        await self.berthd.wait_ready()
+        await self.kubelet.wait_driver(self.cluster.driver)
+        await self.runtime.wait_plugins()
 
     async def start(self) -> None:
         """Start the daemon, and wait until it serves and kubelet and the runtime know it."""
@@ -200,12 +236,28 @@ def toml_document(config: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-async def _scoped(
-    kubelet: Kubelet, *, task_status: trio.TaskStatus[trio.CancelScope] = trio.TASK_STATUS_IGNORED
-) -> None:
-    with trio.CancelScope() as scope:
-        task_status.started(scope)
-        await kubelet.run()
+class _Life:
+    """A task that can be ended by itself."""
+
+    def __init__(self) -> None:
+        self.ended = trio.Event()
+        self._scope = trio.CancelScope()
+
+    async def live(
+        self,
+        run: Callable[[], Awaitable[None]],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        try:
+            with self._scope:
+                task_status.started()
+                await run()
+        finally:
+            self.ended.set()
+
+    def cancel(self) -> None:
+        self._scope.cancel()
 
 
 def _there(thing: T | None) -> T:

@@ -1,0 +1,60 @@
+"""Claims and pods for the scenarios, and the steps that most of them begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from berth.rehearsal.manifests import pod_using
+from berth.rehearsal.pods import Pod
+from berth.rehearsal.sandbox import PodName
+from berth.rehearsal.stage import Stage
+
+ADDRESS = "192.0.2.10/24"
+
+
+def nic_claim(name: str, **parameters: Any) -> dict[str, Any]:
+    """A claim for one NIC."""
+    config = {"apiVersion": "berth.dev/v1alpha1", "kind": "NicConfig", **parameters}
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "devices": {
+                "requests": [{"name": "nic", "exactly": {"deviceClassName": "nic.berth.dev"}}],
+                "config": [{"opaque": {"driver": "berth.dev", "parameters": config}}],
+            }
+        },
+    }
+
+
+def schedule(stage: Stage, name: str, **parameters: Any) -> PodName:
+    """Make a claim and a pod of the same name, and let it be scheduled."""
+    stage.cluster.add_claim(
+        nic_claim(name, **(parameters or {"addresses": [{"address": ADDRESS}]}))
+    )
+    pod, _ = stage.cluster.schedule(pod_using(name, {"resourceClaimName": name}))
+    return pod
+
+
+def schedule_by_template(stage: Stage, name: str) -> PodName:
+    """Make a pod whose claim is made from a template and goes with it."""
+    template = {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"spec": nic_claim(name)["spec"]},
+    }
+    stage.cluster.add_template(template)
+    pod, _ = stage.cluster.schedule(pod_using(name, {"resourceClaimTemplateName": name}))
+    return pod
+
+
+async def start_pod(stage: Stage, name: str, **parameters: Any) -> Pod:
+    """A running pod with one NIC of its own."""
+    return await stage.pods.start(schedule(stage, name, **parameters), stage.kubelet)
+
+
+def cdi_ids(pod: Pod) -> Mapping[str, tuple[str, ...]]:
+    """CDI names of the pod's devices, by claim UID."""
+    return {
+        uid: tuple(name for device in devices for name in device.cdi_ids)
+        for uid, devices in pod.prepared.items()
+    }
