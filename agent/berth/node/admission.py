@@ -72,6 +72,7 @@ def admit(claim: Claim, snapshot: Snapshot, ledger: Ledger) -> Admission:
             return Waiting(reason=f"{result.device} is not seen on this node")
         if result.admin_access:
             continue
+        _require_share(result, nic)
         hold = _hold(claim, result, nic, snapshot)
         against = _against(hold, ledger)
         if against:
@@ -100,6 +101,18 @@ def _require_one_pod(claim: Claim) -> None:
         )
 
 
+def _require_share(result: DeviceResult, nic: Nic) -> None:
+    """A parent without share in the result was offered by a server that knows no shares."""
+    if nic.mode is NicMode.SHARED and result.share_id is None:
+        raise ClaimError(
+            nic.name,
+            "was allocated as a whole",
+            rule="a shared parent is given in shares, which needs Kubernetes 1.36 or the feature "
+            "gate DRAConsumableCapacity",
+            mend="delete the pod; its claim is allocated anew",
+        )
+
+
 def _judge(nic: Nic) -> Waiting | None:
     if nic.exclusion is None:
         return None
@@ -121,7 +134,7 @@ def _hold(claim: Claim, result: DeviceResult, nic: Nic, snapshot: Snapshot) -> H
         key=nic.identity,
         device=nic.name,
         claim=claim.ref,
-        share=result.share_id or f"{claim.ref.uid}/{result.request}",
+        share=result.share_id,
         slots=_slots(result),
         limit=slots.value if slots is not None else 1,
     )

@@ -150,7 +150,7 @@ def _share(record: ClaimRecord, index: int) -> str | None:
     device = record.devices[index]
     if device.nic is None or not device.nic.is_child:
         return None
-    return device.result.share_id or f"{record.claim.uid}/{device.result.request}"
+    return device.result.share_id
 
 
 def _after_reboot(nic: NicRecord) -> NicRecord:
