@@ -1,18 +1,24 @@
-"""What sysfs says of PCI functions, network devices and RDMA devices, under a given root.
+"""What sysfs says of PCI functions and of what carries links, under a given root.
 
 Everything is read with plain file reads and resolved links; nothing is written and no device is
 opened. What cannot be read is unknown, never a guess: a value that is missing here must not match
 a value that is missing elsewhere.
 
-Source: Linux ``Documentation/ABI/testing/sysfs-bus-pci``, ``sysfs-class-net``;
-``deviceattribute/pci_linux.go`` of Kubernetes 1.37 for the PCIe root.
+What a function is for as long as it exists is read once: a node may have thousands of functions,
+and they are looked at whenever something changes. That it is still the same one its entry's inode
+tells, which the kernel gives anew with each appearance.
+
+Only ``class/net`` shows one network namespace, that of the mount; all else is the machine's.
+
+Source: Linux ``Documentation/ABI/testing/sysfs-bus-pci``, ``sysfs-class-net``, ``fs/kernfs`` (inode
+numbers); ``deviceattribute/pci_linux.go`` of Kubernetes 1.37 for the PCIe root.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +29,7 @@ NETWORK_CLASS: Final = 0x02
 
 _ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _STANDARD: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_VIRTFN: Final = re.compile(r"virtfn(\d+)")
 
 
 @attrs.frozen(kw_only=True)
@@ -72,61 +79,144 @@ class PciFunction:
         """Whether its domain fits the standard attributes' four digits."""
         return _STANDARD.fullmatch(self.address) is not None
 
+    @property
+    def model(self) -> str:
+        """What it is a copy of: vendor, device and both subsystem ids."""
+        ids = (self.vendor, self.device, self.subsystem_vendor, self.subsystem_device)
+        return ":".join(ids)
+
 
 @attrs.frozen(kw_only=True)
-class NetDevice:
-    """What sysfs adds to a link of this namespace.
+class Bearer:
+    """The device that carries a link.
 
     Attributes:
-        function: Address of the PCI function under it, also through virtio; empty when none.
-        dev_port: Which of the function's ports it is.
-        usb_path: Path of the USB interface under it below ``/sys/devices``; empty when none.
-        wireless: The link is a radio.
-        speed_mbps: ``None`` when unknown, as without carrier.
+        function: Address of the PCI function that is the NIC, also through virtio; empty for
+            others.
+        below: Address of the nearest PCI function under it, also where that is not the NIC itself,
+            as for a sub-function; empty for USB and where there is none.
+        usb_path: Where it is plugged in, in the form of udev's ``ID_PATH``; empty for others.
+        product: What a USB device calls itself; empty for others.
+        driver: Its kernel driver.
     """
 
-    name: str
-    index: int
     function: str = ""
-    dev_port: int = 0
+    below: str = ""
     usb_path: str = ""
+    product: str = ""
+    driver: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Port:
+    """What a link's own folder says, for as long as the link exists.
+
+    Attributes:
+        dev_port: Which of its device's ports it is.
+        wireless: It is a radio.
+        ptp: Its device keeps a precise clock.
+    """
+
+    dev_port: int = 0
     wireless: bool = False
-    speed_mbps: int | None = None
+    ptp: bool = False
 
 
 class Sysfs:
-    """Reads one sysfs tree.
+    """Reads one sysfs tree; for one thread at a time.
 
     Args:
         root: Where it is mounted; tests give a tree of files.
     """
 
     def __init__(self, root: Path = Path("/sys")) -> None:
-        self._root = root
+        self._root = root.resolve()
+        self._pci = self._root / "bus/pci/devices"
+        self._functions: dict[str, tuple[int, PciFunction | None]] = {}
+        self._vf_numbers: dict[str, dict[str, int]] = {}
 
-    def functions(self) -> tuple[PciFunction, ...]:
-        """Every PCI function, by address; one that vanishes while it is read is left out."""
-        folder = self._root / "bus/pci/devices"
-        names = sorted(name for name in _names(folder) if _ADDRESS.fullmatch(name))
-        found = (self._function(name) for name in names)
-        return tuple(function for function in found if function is not None)
+    def functions(self, also: Collection[str] = ()) -> tuple[PciFunction, ...]:
+        """Network controllers and functions with RDMA devices, by address.
+
+        One that vanishes while it is read is left out.
+
+        Args:
+            also: Addresses of functions that carry links, whatever their class says.
+        """
+        rdma = self._rdma_devices()
+        self._vf_numbers.clear()
+        lasting: dict[str, tuple[int, PciFunction | None]] = {}
+        found = []
+        for address, inode in self._addresses():
+            known = self._functions.get(address)
+            if known is None or known[0] != inode:
+                known = inode, self._lasting(address)
+            lasting[address] = known
+            function = known[1]
+            if function is not None and (function.is_network or address in rdma or address in also):
+                found.append(self._passing(function, rdma.get(address, ())))
+        self._functions = lasting
+        return tuple(sorted(found, key=lambda function: function.address))
 
     def has_function(self, address: str) -> bool:
         """Whether the function is in the machine now."""
-        return (self._root / "bus/pci/devices" / address).exists()
+        return (self._pci / address).exists()
 
-    def net_devices(self) -> tuple[NetDevice, ...]:
-        """Every network device of the namespace that this tree shows."""
-        folder = self._root / "class/net"
-        found = (self._net_device(folder / name) for name in sorted(_names(folder)))
-        return tuple(device for device in found if device is not None)
+    def bearer(self, bus: str, device: str) -> Bearer:
+        """What is known of a device by the words in which netlink tells a link's parent.
 
-    def _function(self, address: str) -> PciFunction | None:
-        folder = self._root / "bus/pci/devices" / address
+        Args:
+            bus: Such as ``pci``.
+            device: Its name on that bus, such as ``0000:41:00.0``.
+        """
+        entry = self._root / "bus" / bus / "devices" / device
+        driver = _link_name(entry / "driver")
+        if bus == "pci":
+            return Bearer(function=device, below=device, driver=driver)
+        way = self._way(entry)
+        if bus == "usb":
+            # The entry is of one of its interfaces; the device itself is the folder around it.
+            product = _text(self._root.joinpath(*way[:-1], "product")) if way else ""
+            return Bearer(usb_path=_usb_path(way), product=product, driver=driver)
+        functions = [part for part in way if _ADDRESS.fullmatch(part)]
+        below = functions[-1] if functions else ""
+        return Bearer(function=below if bus == "virtio" else "", below=below, driver=driver)
+
+    def port(self, name: str, index: int) -> Port | None:
+        """What a link's folder says; ``None`` when it is not the folder of that link."""
+        folder = self._root / "class/net" / name
+        if _number(folder / "ifindex") != index:
+            return None
+        return Port(
+            dev_port=_number(folder / "dev_port") or 0,
+            wireless=any((folder / sign).exists() for sign in ("phy80211", "wireless")),
+            ptp=(folder / "device/ptp").exists(),
+        )
+
+    def speed_mbps(self, name: str) -> int | None:
+        """Speed of a link with carrier; ``None`` when its driver tells none.
+
+        The kernel asks the driver under rtnl; without carrier there is nothing to ask.
+        """
+        speed = _number(self._root / "class/net" / name / "speed")
+        return speed if speed is not None and speed > 0 else None
+
+    def _addresses(self) -> Iterator[tuple[str, int]]:
+        """Every function's address, and the inode of its entry."""
+        try:
+            with os.scandir(self._pci) as entries:
+                for entry in entries:
+                    if _ADDRESS.fullmatch(entry.name):
+                        yield entry.name, entry.inode()
+        except OSError:
+            return
+
+    def _lasting(self, address: str) -> PciFunction | None:
+        """What stays as it is while the function is there; ``None`` when it is gone already."""
+        folder = self._pci / address
         class_code = _number(folder / "class")
         if class_code is None:
             return None
-        numa = _number(folder / "numa_node")
         physfn = _link_name(folder / "physfn")
         group = _link_name(folder / "iommu_group")
         return PciFunction(
@@ -136,76 +226,87 @@ class Sysfs:
             device=_id(folder / "device"),
             subsystem_vendor=_id(folder / "subsystem_vendor"),
             subsystem_device=_id(folder / "subsystem_device"),
-            driver=_link_name(folder / "driver"),
-            numa_node=numa if numa is not None and numa >= 0 else None,
+            numa_node=_natural(folder / "numa_node"),
             pcie_root=self._pcie_root(address),
-            total_vfs=_number(folder / "sriov_totalvfs") or 0,
-            num_vfs=_number(folder / "sriov_numvfs") or 0,
             physfn=physfn,
             vf_index=self._vf_index(address, physfn) if physfn else None,
             acpi_index=_number(folder / "acpi_index"),
             iommu_group=int(group) if group.isdigit() else None,
-            rdma=tuple(sorted(_names(folder / "infiniband"))),
         )
+
+    def _passing(self, function: PciFunction, rdma: Collection[str]) -> PciFunction:
+        """The function with what drivers and operators change; only a PF has numbers of VFs."""
+        folder = self._pci / function.address
+        total_vfs = 0 if function.physfn else _number(folder / "sriov_totalvfs") or 0
+        return attrs.evolve(
+            function,
+            driver=_link_name(folder / "driver"),
+            total_vfs=total_vfs,
+            num_vfs=(_number(folder / "sriov_numvfs") or 0) if total_vfs else 0,
+            rdma=tuple(sorted(rdma)),
+        )
+
+    def _rdma_devices(self) -> dict[str, list[str]]:
+        """Names of RDMA devices by the function that they are on; soft ones are on none."""
+        devices: dict[str, list[str]] = {}
+        folder = self._root / "class/infiniband"
+        for name in _names(folder):
+            way = self._way(folder / name)
+            address = next((part for part in reversed(way) if _ADDRESS.fullmatch(part)), "")
+            devices.setdefault(address, []).append(name)
+        devices.pop("", None)
+        return devices
 
     def _pcie_root(self, address: str) -> str:
         if not _STANDARD.fullmatch(address):
             return ""
-        link = self._root / "bus/pci/devices" / address
-        try:
-            target = os.path.normpath(link.parent / link.readlink())
-        except OSError:
-            return ""
-        parts = Path(target).relative_to(self._root).parts if self._within(target) else ()
-        good = len(parts) > 2 and parts[0] == "devices" and parts[1].startswith("pci")
-        return parts[1] if good and parts[-1] == address else ""
+        way = self._way(self._pci / address)
+        good = len(way) > 2 and way[0] == "devices" and way[1].startswith("pci")
+        return way[1] if good and way[-1] == address else ""
 
-    def _within(self, path: str) -> bool:
-        return Path(path).is_relative_to(self._root)
+    def _way(self, link: Path) -> tuple[str, ...]:
+        """Where a link leads, as the names below the root; only the link itself is followed."""
+        try:
+            target = Path(os.path.normpath(link.parent / link.readlink()))
+        except OSError:
+            return ()
+        return target.relative_to(self._root).parts if target.is_relative_to(self._root) else ()
 
     def _vf_index(self, address: str, physfn: str) -> int | None:
-        folder = self._root / "bus/pci/devices" / physfn
-        for name in _names(folder):
-            number = name.removeprefix("virtfn")
-            if number.isdigit() and _link_name(folder / name) == address:
-                return int(number)
-        return None
-
-    def _net_device(self, folder: Path) -> NetDevice | None:
-        index = _number(folder / "ifindex")
-        if index is None:
-            return None
-        way = self._device_path(folder / "device")
-        functions = [part for part in way.parts if _ADDRESS.fullmatch(part)]
-        usb = any(re.fullmatch(r"usb\d+", part) for part in way.parts)
-        speed = _number(folder / "speed")
-        return NetDevice(
-            name=folder.name,
-            index=index,
-            function=functions[-1] if functions and not usb else "",
-            dev_port=_number(folder / "dev_port") or 0,
-            usb_path=str(way.relative_to(self._root / "devices")) if usb else "",
-            wireless=(folder / "wireless").exists() or (folder / "phy80211").exists(),
-            speed_mbps=speed if speed is not None and speed > 0 else None,
-        )
-
-    def _device_path(self, link: Path) -> Path:
-        try:
-            return Path(os.path.normpath(link.parent.resolve() / link.readlink()))
-        except OSError:
-            return Path()
+        """Number of a VF, by the links that its PF's folder has to each of its VFs."""
+        if physfn not in self._vf_numbers:
+            folder = self._pci / physfn
+            matches = [match for name in _names(folder) if (match := _VIRTFN.fullmatch(name))]
+            self._vf_numbers[physfn] = {
+                _link_name(folder / match[0]): int(match[1]) for match in matches
+            }
+        return self._vf_numbers[physfn].get(address)
 
 
-def _names(folder: Path) -> Iterator[str]:
+def _usb_path(way: tuple[str, ...]) -> str:
+    """The path in the form of udev's ``path_id``: the host's place, then the ports.
+
+    The number of the USB bus is left out, since it depends on who was first at boot.
+    """
+    parts = list(way[1:])
+    buses = [n for n, part in enumerate(parts) if re.fullmatch(r"usb\d+", part)]
+    if not buses:
+        return ""
+    host = parts[buses[0] - 1] if buses[0] else ""
+    place = f"pci-{host}" if _ADDRESS.fullmatch(host) else f"platform-{host}"
+    return f"{place}-usb-0:{parts[-1].partition('-')[2]}"
+
+
+def _names(folder: Path) -> list[str]:
     try:
-        yield from (path.name for path in folder.iterdir())
+        return [path.name for path in folder.iterdir()]
     except OSError:
-        return
+        return []
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="ascii", errors="replace").strip()
+        return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
 
@@ -215,6 +316,11 @@ def _number(path: Path) -> int | None:
         return int(_text(path), 0)
     except ValueError:
         return None
+
+
+def _natural(path: Path) -> int | None:
+    number = _number(path)
+    return number if number is not None and number >= 0 else None
 
 
 def _id(path: Path) -> str:

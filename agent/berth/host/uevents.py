@@ -1,14 +1,16 @@
-"""The kernel's device events, through pyudev: the only module that imports it.
+"""The kernel's device events and udev's database, through pyudev: the only module that imports it.
 
 Where udevd runs its events come after links and properties exist, so they are taken; elsewhere the
 kernel's own. ``source="udev"`` without udevd would give nothing, and no error.
+
+Links are not listened to here: netlink tells them sooner, and a node starts pods all day, each
+with links that are no device's.
 
 Source: pyudev 0.24; measured without udevd (first event after 3 ms).
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,10 +20,14 @@ import trio
 
 from berth.errors import HostError
 
-SUBSYSTEMS: Final = ("net", "pci", "infiniband")
+SUBSYSTEMS: Final = ("pci", "infiniband")
 """What is listened to."""
 
-_UDEV_CONTROL: Final = Path("/run/udev/control")
+UDEV_CONTROL: Final = Path("/run/udev/control")
+"""Exists while udevd runs."""
+
+_MODEL: Final = "ID_MODEL_FROM_DATABASE"
+_WHERE: Final = "uevents"
 
 
 @attrs.frozen(kw_only=True)
@@ -41,49 +47,86 @@ class Uevent:
 
 def source() -> str:
     """Whose events are taken here: ``udev`` where udevd runs, else ``kernel``."""
-    return "udev" if _UDEV_CONTROL.exists() else "kernel"
+    return "udev" if UDEV_CONTROL.exists() else "kernel"
 
 
-async def uevents() -> AsyncIterator[Uevent]:
-    """Every event from now on, until cancelled; a broken monitor is made anew after an overflow.
+class UeventMonitor:
+    """Hears the events of `SUBSYSTEMS` from its making on.
+
+    Making one blocks (the C library is looked for by a subprocess); nothing else does.
 
     Raises:
-        HostError: The kernel gives no such socket.
+        HostError: There is no libudev, or the kernel gives no such socket.
     """
-    context = pyudev.Context()
-    monitor = _monitor(context)
-    while True:
-        await trio.lowlevel.wait_readable(monitor.fileno())
+
+    def __init__(self) -> None:
+        self._context = _context()
+        self._monitor = self._open()
+
+    async def receive(self) -> tuple[Uevent, ...]:
+        """Wait for events and give those that are there, never none.
+
+        Raises:
+            HostError: Events were lost and the kernel gives no new socket.
+        """
+        while True:
+            await trio.lowlevel.wait_readable(self._monitor.fileno())
+            events = self.receive_nowait()
+            if events:
+                return events
+
+    def receive_nowait(self) -> tuple[Uevent, ...]:
+        """Give the events that are there, none if none are; raises as `receive` does."""
+        events = []
         try:
-            for event in _read(monitor):
-                yield event
+            while (device := self._monitor.poll(timeout=0)) is not None:
+                events.append(_event(device))
         except OSError:
             # The queue overflowed; from here on every read fails, so the monitor is made anew.
-            monitor = _monitor(context)
-            yield Uevent(action="overflow")
+            self._monitor = self._open()
+            events.append(Uevent(action="overflow"))
+        return tuple(events)
+
+    def _open(self) -> Any:
+        try:
+            monitor = pyudev.Monitor.from_netlink(self._context, source=source())
+            for subsystem in SUBSYSTEMS:
+                monitor.filter_by(subsystem)
+            monitor.start()
+        except OSError as error:
+            found = f"cannot be listened to: {error}"
+            raise HostError(_WHERE, found, errno=error.errno or 0) from error
+        return monitor
 
 
-def _monitor(context: Any) -> Any:
+class ProductNames:
+    """Names of PCI devices from udev's database; blocks, for one thread at a time."""
+
+    def __init__(self) -> None:
+        self._context: Any = None
+
+    def of_function(self, address: str) -> str:
+        """What the model of a PCI function is called; empty where udev does not say."""
+        if not UDEV_CONTROL.exists():
+            return ""
+        try:
+            self._context = self._context or _context()
+            device = pyudev.Devices.from_name(self._context, "pci", address)
+            return str(device.properties.get(_MODEL, ""))
+        except (HostError, pyudev.DeviceNotFoundError, UnicodeDecodeError):
+            return ""
+
+
+def _context() -> Any:
     try:
-        monitor = pyudev.Monitor.from_netlink(context, source=source())
-        for subsystem in SUBSYSTEMS:
-            monitor.filter_by(subsystem)
-        monitor.start()
-    except OSError as error:
-        raise HostError(
-            "uevents", f"cannot be listened to: {error}", errno=error.errno or 0
-        ) from error
-    return monitor
+        return pyudev.Context()
+    except ImportError as error:
+        raise HostError(_WHERE, "there is no libudev", mend="install libudev1") from error
 
 
-def _read(monitor: Any) -> list[Uevent]:
-    events = []
-    while (device := monitor.poll(timeout=0)) is not None:
-        events.append(
-            Uevent(
-                action=device.action or "",
-                subsystem=device.subsystem or "",
-                path=device.device_path or "",
-            )
-        )
-    return events
+def _event(device: Any) -> Uevent:
+    return Uevent(
+        action=device.action or "",
+        subsystem=device.subsystem or "",
+        path=device.device_path or "",
+    )

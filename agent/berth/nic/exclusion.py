@@ -3,25 +3,32 @@
 The kernel stops none of this: it moves a bond's slave, a bridge's port or the node's own uplink
 into a pod without a word.
 
+Knowingly left out: links that others made over a NIC and moved into namespaces of their own. The
+kernel does not tell the carrier of them.
+
 Source: network.md §1.2.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import attrs
 
-from berth.config.nic import NicGroup, NicTable
+from berth.config.nic import NicGroup
 from berth.host.netlink.link import Link
-from berth.host.netlink.route import RTPROT_KERNEL, RTPROT_RA, RTPROT_REDIRECT
-from berth.host.scan import HostScan
 from berth.model.device import Exclusion, NicKind, NicMode
-from berth.nic.survey import Found
+from berth.nic.survey import Found, link_mac
+from berth.nic.topology import Topology
 
-_CHILD_KINDS: Final = frozenset({"macvlan", "macvtap", "ipvlan", "ipvtap", "vlan"})
-_LEARNT: Final = frozenset({RTPROT_KERNEL, RTPROT_RA, RTPROT_REDIRECT})
+_FOREIGN_DRIVERS: Final = re.compile(r"uio.*|igb_uio|.*vfio.*|pci-stub|pciback|xen-pciback")
+# Drivers that make no link, on purpose.
+
+_IMMOVABLE_KINDS: Final = frozenset({"bond", "bridge", "team", "vrf", "hsr", "batadv", "ppp"})
+# Kinds that the kernel moves nowhere; before 6.15 it does not tell so by IFLA_NETNS_IMMUTABLE.
+# Source: net/core/dev.h, `netns_immutable` and, before, NETIF_F_NETNS_LOCAL of each driver.
 
 
 @attrs.frozen(kw_only=True)
@@ -30,12 +37,13 @@ class Circumstances:
 
     Attributes:
         uplinks: Links that the node needs itself, by index, with the path that makes them so.
+        uplink_ok: Identities that are offered all the same.
         ambiguous_macs: Addresses that two links have.
     """
 
-    scan: HostScan
-    table: NicTable
-    uplinks: Mapping[int, str]
+    topology: Topology
+    uplinks: Mapping[int, str] = attrs.field(factory=dict)
+    uplink_ok: Sequence[str] = ()
     ambiguous_macs: frozenset[str] = frozenset()
 
 
@@ -50,133 +58,114 @@ def exclude(found: Found, groups: Sequence[NicGroup], around: Circumstances) -> 
     if len(groups) > 1:
         names = ", ".join(f'"{group.name}"' for group in groups)
         return Exclusion(reason="overlap", detail=f"groups {names} all select it")
-    group = groups[0]
     if found.link is None:
         return _without_link(found)
-    rules = _SHARED if group.mode is NicMode.SHARED else _EXCLUSIVE
+    rules = _SHARED if groups[0].mode is NicMode.SHARED else _EXCLUSIVE
     for rule in rules:
-        reason = rule(found, found.link, group, around)
+        reason = rule(found, found.link, groups[0], around)
         if reason is not None:
             return reason
     return None
 
 
-def _without_link(found: Found) -> Exclusion | None:
-    function = found.function
-    if function is None:
-        return Exclusion(reason="link-elsewhere", detail="its link is not in this namespace")
+def _without_link(found: Found) -> Exclusion:
     if found.kind is NicKind.RDMA:
         return Exclusion(reason="unsupported", detail="RDMA without a link is not offered yet")
-    if not function.driver:
-        return Exclusion(reason="no-driver", detail=f"{function.address} has no driver bound")
-    if found.has_foreign_driver:
-        return Exclusion(reason="foreign-driver", detail=f"bound to {function.driver}")
+    if not found.driver:
+        return Exclusion(reason="no-driver", detail="no driver is bound to it")
+    if _FOREIGN_DRIVERS.fullmatch(found.driver):
+        return Exclusion(reason="foreign-driver", detail=f"bound to {found.driver}")
     return Exclusion(
         reason="link-elsewhere",
-        detail=f"driver {function.driver} is bound, its link is in no namespace of ours",
+        detail=f"driver {found.driver} is bound, its link is in no namespace of ours",
     )
 
 
-def _kind(found: Found, link: Link, _: NicGroup, __: Circumstances) -> Exclusion | None:
+def _sort(found: Found, link: Link, _: NicGroup, __: Circumstances) -> Exclusion | None:
+    """Sorts of link that are no NIC for anybody."""
     if link.loopback:
-        return Exclusion(reason="loopback")
-    if found.device is not None and found.device.wireless:
-        return Exclusion(reason="wireless")
-    if link.immovable:
-        return Exclusion(reason="netns-immovable", detail="the kernel moves it to no namespace")
+        return Exclusion(reason="loopback", detail="it is the host's loopback")
+    if found.device is not None and found.device.port.wireless:
+        return Exclusion(reason="wireless", detail="radios are not offered")
+    if found.stands_for:
+        detail = f"port {found.stands_for} of the NIC's own switch, not a NIC"
+        return Exclusion(reason="unsupported", detail=detail)
     return None
 
 
-def _mac(found: Found, link: Link, group: NicGroup, around: Circumstances) -> Exclusion | None:
-    mac = link.perm_mac or link.mac
-    if group.match.mac and mac in around.ambiguous_macs:
-        return Exclusion(reason="ambiguous", detail=f"two links have the address {mac}")
-    del found
+def _immovable(_: Found, link: Link, __: NicGroup, ___: Circumstances) -> Exclusion | None:
+    immovable = link.kind in _IMMOVABLE_KINDS if link.immovable is None else link.immovable
+    if not immovable:
+        return None
+    return Exclusion(reason="netns-immovable", detail="the kernel moves it to no namespace")
+
+
+def _ambiguous(
+    found: Found, link: Link, group: NicGroup, around: Circumstances
+) -> Exclusion | None:
+    if found.alike:
+        detail = "two links of its function have one port number and cannot be told apart"
+        return Exclusion(reason="ambiguous", detail=detail)
+    if group.match.mac and link_mac(link) in around.ambiguous_macs:
+        names = [x.name for x in around.topology.scan.links if link_mac(x) == link_mac(link)]
+        detail = f"{', '.join(sorted(names))} have the address {link_mac(link)}"
+        return Exclusion(reason="ambiguous", detail=detail)
     return None
 
 
 def _uplink(found: Found, link: Link, _: NicGroup, around: Circumstances) -> Exclusion | None:
     path = around.uplinks.get(link.index)
-    if path is None and found.kind is NicKind.PF:
-        path = _uplink_vf(found, around)
-    if path is None or found.identity in around.table.uplink_ok:
+    if path is None or found.identity in around.uplink_ok:
         return None
     return Exclusion(reason="uplink", detail=path)
-
-
-def _uplink_vf(found: Found, around: Circumstances) -> str | None:
-    """A PF goes with its VFs: one of them as the node's uplink makes the PF one too."""
-    if found.function is None:
-        return None
-    address = found.function.address
-    vfs = {f.address for f in around.scan.functions if f.physfn == address}
-    for device in around.scan.net_devices:
-        if device.function in vfs and device.index in around.uplinks:
-            return f"{around.uplinks[device.index]} → {link_name(found)}"
-    return None
-
-
-def link_name(found: Found) -> str:
-    """What people call it: its link's name, else its identity."""
-    return found.link.name if found.link is not None else found.identity
 
 
 def _enslaved(_: Found, link: Link, __: NicGroup, around: Circumstances) -> Exclusion | None:
     if not link.master:
         return None
-    master = next((x.name for x in around.scan.links if x.index == link.master), str(link.master))
+    master = around.topology.links.get(link.master)
     kind = f" ({link.port_kind})" if link.port_kind else ""
-    return Exclusion(reason="enslaved", detail=f"belongs to {master}{kind}")
+    name = master.name if master is not None else f"link {link.master}"
+    return Exclusion(reason="enslaved", detail=f"belongs to {name}{kind}")
 
 
 def _has_vfs(found: Found, _: Link, __: NicGroup, ___: Circumstances) -> Exclusion | None:
-    function = found.function
-    if function is None or not function.num_vfs:
+    count = found.function.num_vfs if found.function is not None else 0
+    if not count:
         return None
-    return Exclusion(
-        reason="has-vfs",
-        detail=f"{function.num_vfs} VFs exist; the host could not manage them without their PF",
-    )
+    exist = "1 VF exists" if count == 1 else f"{count} VFs exist"
+    detail = f"{exist}, which the host could not manage without their PF"
+    return Exclusion(reason="has-vfs", detail=detail)
 
 
 def _has_children(_: Found, link: Link, __: NicGroup, around: Circumstances) -> Exclusion | None:
-    names = [
-        other.name
-        for other in around.scan.links
-        if other.kind in _CHILD_KINDS
-        and other.parent == link.index
-        and other.parent_netnsid is None
-    ]
-    if not names:
-        return None
-    return Exclusion(reason="has-children", detail=f"carries {', '.join(sorted(names))}")
+    names = sorted(child.name for child in around.topology.children.get(link.index, ()))
+    return Exclusion(reason="has-children", detail=f"carries {', '.join(names)}") if names else None
 
 
 def _in_use(_: Found, link: Link, group: NicGroup, around: Circumstances) -> Exclusion | None:
     if group.take_configured:
         return None
-    for address in around.scan.addresses:
-        if address.index == link.index and not address.ip.ip.is_link_local:
-            return Exclusion(
-                reason="in-use-by-host",
-                detail=f"the host has {address.ip} on it; take_configured = true offers it",
-            )
-    for route in around.scan.routes:
-        if route.protocol not in _LEARNT and any(h.index == link.index for h in route.hops):
-            return Exclusion(
-                reason="in-use-by-host",
-                detail=f"the host's route to {route.destination} uses it; "
-                "take_configured = true offers it",
-            )
-    return None
+    uses = [
+        *(f"the host has {a.ip} on it" for a in around.topology.set_addresses(link.index)),
+        *(
+            f"the host's route to {route.destination} leads out of it"
+            for route in around.topology.set_routes.get(link.index, ())
+        ),
+    ]
+    if not uses:
+        return None
+    detail = f"{uses[0]}; take_configured = true offers it"
+    return Exclusion(reason="in-use-by-host", detail=detail)
 
 
 _Rule = Callable[[Found, Link, NicGroup, Circumstances], "Exclusion | None"]
-_SHARED: Final[tuple[_Rule, ...]] = (_kind, _mac, _enslaved)
+_SHARED: Final[tuple[_Rule, ...]] = (_sort, _ambiguous, _enslaved)
 # Nothing of a shared parent is moved or set down, so what the host does with it may go on.
 _EXCLUSIVE: Final[tuple[_Rule, ...]] = (
-    _kind,
-    _mac,
+    _sort,
+    _immovable,
+    _ambiguous,
     _uplink,
     _enslaved,
     _has_vfs,

@@ -13,18 +13,15 @@ from berth.host.netlink.link import Link
 from berth.host.netlink.route import (
     RTN_UNICAST,
     RTNH_F_ONLINK,
-    RTPROT_KERNEL,
-    RTPROT_RA,
-    RTPROT_REDIRECT,
+    Hop,
     Route,
 )
-from berth.host.scan import HostScan
-from berth.model.device import NicMode
+from berth.nic.attributes import type_of
 from berth.nic.config.devicefacts import DeviceFacts, HomeSettings
 from berth.nic.config.values import AddressConfig, NeighborConfig, RouteConfig, RouteScope
-from berth.nic.survey import Found, link_type
+from berth.nic.survey import Found
+from berth.nic.topology import Topology
 
-_LEARNT: Final = frozenset({RTPROT_KERNEL, RTPROT_RA, RTPROT_REDIRECT})
 _SCOPES: Final = {0: RouteScope.GLOBAL, 253: RouteScope.LINK, 254: RouteScope.HOST}
 
 
@@ -50,11 +47,11 @@ def home_of(found: Found) -> Home | None:
     return Home(
         index=found.link.index,
         parent_device=found.link.parent_device,
-        driver=found.function.driver if found.function else "",
+        driver=found.driver if found.device is not None else "",
     )
 
 
-def device_facts(found: Found, group: NicGroup, scan: HostScan, *, uplink: str) -> DeviceFacts:
+def device_facts(found: Found, group: NicGroup, topology: Topology, *, uplink: str) -> DeviceFacts:
     """The facts of one device.
 
     Args:
@@ -63,45 +60,35 @@ def device_facts(found: Found, group: NicGroup, scan: HostScan, *, uplink: str) 
     link = found.link
     return DeviceFacts(
         identity=found.identity,
-        type="nic-shared" if group.mode is NicMode.SHARED else "nic",
+        type=type_of(group),
         kind=found.kind,
         group=group.name,
-        link_type=link_type(found).value,
+        link_type=found.link_type.value,
         mtu=link.mtu if link else 0,
         min_mtu=link.min_mtu if link else 0,
         max_mtu=link.max_mtu if link else 0,
         pf_mtu=found.pf_link.mtu if found.pf_link else 0,
         uplink=uplink,
-        home=_settings(link, scan) if link else HomeSettings(),
+        home=_settings(link, topology) if link else HomeSettings(),
     )
 
 
-def hardware_addrs(scan: HostScan, identities: Mapping[int, str]) -> dict[str, str]:
+def hardware_addrs(topology: Topology, identities: Mapping[int, str]) -> dict[str, str]:
     """Addresses in use on the host, and by whom: a device's identity, else the link's name."""
-    return {link.mac: identities.get(link.index, link.name) for link in scan.links if link.mac}
+    links = topology.scan.links
+    return {link.mac: identities.get(link.index, link.name) for link in links if link.mac}
 
 
-def own_addresses(link: Link, scan: HostScan) -> tuple[str, ...]:
-    """Addresses that the host has on a link, in text, link-local ones left out."""
-    return tuple(
-        str(address.ip)
-        for address in scan.addresses
-        if address.index == link.index and not address.ip.ip.is_link_local
-    )
-
-
-def _settings(link: Link, scan: HostScan) -> HomeSettings:
+def _settings(link: Link, topology: Topology) -> HomeSettings:
     return HomeSettings(
         addresses=tuple(
-            _address(a)
-            for a in scan.addresses
-            if a.index == link.index and a.permanent and not a.ip.ip.is_link_local
+            _address(address) for address in topology.set_addresses(link.index) if address.permanent
         ),
-        routes=tuple(_routes(link, scan)),
+        routes=tuple(_routes(link, topology)),
         neighbors=tuple(
-            NeighborConfig(address=n.ip, hardware_addr=n.mac)
-            for n in scan.neighbors
-            if n.index == link.index and n.permanent and n.mac
+            NeighborConfig(address=neighbor.ip, hardware_addr=neighbor.mac)
+            for neighbor in topology.neighbors.get(link.index, ())
+            if neighbor.mac
         ),
     )
 
@@ -115,15 +102,15 @@ def _address(address: Address) -> AddressConfig:
     )
 
 
-def _routes(link: Link, scan: HostScan) -> Iterator[RouteConfig]:
-    for route in scan.routes:
-        single = len(route.hops) == 1 and route.hops[0].index == link.index
-        if single and route.type == RTN_UNICAST and route.protocol not in _LEARNT:
-            yield _route(route)
+def _routes(link: Link, topology: Topology) -> Iterator[RouteConfig]:
+    """Routes that lead out of this link alone, with their ways out in them."""
+    for route in topology.set_routes.get(link.index, ()):
+        hops = topology.hops(route)
+        if len(hops) == 1 and route.type == RTN_UNICAST:
+            yield _route(route, hops[0])
 
 
-def _route(route: Route) -> RouteConfig:
-    hop = route.hops[0]
+def _route(route: Route, hop: Hop) -> RouteConfig:
     return RouteConfig(
         to=route.destination,
         via=hop.gateway,

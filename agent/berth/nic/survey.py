@@ -1,15 +1,19 @@
-"""Which NICs the machine has, what each of them is, and which group takes it.
+"""Which NICs the machine has, what each of them is, and which groups' conditions it meets.
 
 A `Found` is one thing that may be offered: a link, or a PCI function without one. What a file calls
 a device by (an interface name, a PF's name) is resolved here, from the look of one moment; the
-caller remembers the group of each identity, so that a later rename changes nothing.
+caller remembers what was resolved, by identity, so that a later rename changes nothing.
+
+Identities come from what netlink tells of the device that carries a link, so a link is never taken
+for another one that sysfs shows under the same name or number.
 
 Source: network.md §1.1, for kinds, identities and names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -17,12 +21,19 @@ import attrs
 from berth.config.match import LinkType, NicMatch
 from berth.config.nic import NicGroup
 from berth.host.netlink.link import ARPHRD_INFINIBAND, Link
-from berth.host.scan import HostScan
-from berth.host.sysfs import NetDevice, PciFunction
+from berth.host.scan import NetDevice
+from berth.host.sysfs import PciFunction
 from berth.model.device import NicKind, NicMode
 from berth.model.names import device_name
+from berth.nic.topology import Topology
 
-_FOREIGN_DRIVERS: Final = frozenset({"vfio-pci", "pci-stub", "uio_pci_generic", "igb_uio"})
+_ETHERNET: Final = 0x0200
+_INFINIBAND: Final = 0x0207
+# Base class and subclass. Source: PCI Code and ID Assignment Specification, network controllers.
+
+_REPRESENTOR: Final = re.compile(r"(c\d+)?pf\d+(vf|sf|hpf).*")
+# Port names of a switch's ports toward virtual functions.
+# Source: Linux Documentation/networking/switchdev.rst, devlink-port.rst.
 
 
 @attrs.frozen(kw_only=True)
@@ -31,9 +42,12 @@ class Found:
 
     Attributes:
         link: ``None`` for a function whose link is not in this namespace, or that has none.
-        called: What the configuration calls a virtual link; empty for hardware.
+        called: What the configuration calls a virtual link; empty for hardware, and for a link
+            that is here because of what was remembered of it.
         pf: The physical function of a VF.
         pf_link: That function's link, when it is here.
+        stands_for: What a representor stands for, as its port name says; empty for others.
+        alike: Another link of the function says the same of itself, so neither can be known again.
     """
 
     identity: str
@@ -44,39 +58,66 @@ class Found:
     pf: PciFunction | None = None
     pf_link: Link | None = None
     called: str = ""
+    stands_for: str = ""
+    alike: bool = False
 
     @property
-    def has_foreign_driver(self) -> bool:
-        """Whether a driver has it that makes no link, on purpose."""
-        return self.function is not None and self.function.driver in _FOREIGN_DRIVERS
+    def driver(self) -> str:
+        """Kernel driver that makes the link; a virtual link's kind; empty without either."""
+        if self.device is not None and self.device.bearer.driver:
+            return self.device.bearer.driver
+        if self.function is not None:
+            return self.function.driver
+        return self.link.kind if self.link is not None else ""
+
+    @property
+    def mac(self) -> str:
+        """The permanent address; one that has none is known by the address in use."""
+        return link_mac(self.link) if self.link is not None else ""
+
+    @property
+    def link_type(self) -> LinkType:
+        """The sort of network that it speaks; without a link its class says it."""
+        if self.link is not None:
+            infiniband = self.link.hardware_type == ARPHRD_INFINIBAND
+        else:
+            infiniband = self.function is not None and _subclass(self.function) == _INFINIBAND
+        return LinkType.INFINIBAND if infiniband else LinkType.ETHER
 
     def name_in(self, group: NicGroup | None) -> str:
         """Its name in slices; no interface name, index or MAC of the hardware enters it."""
         if self.kind is NicKind.VIRTUAL:
-            return device_name(f"nic-{group.name}" if group else "nic", self.called)
-        prefix = {NicKind.RDMA: "rdma"}.get(self.kind, "nic")
+            called = self.called or self.identity.rpartition(":")[2]
+            return device_name(f"nic-{group.name}" if group else "nic", called)
+        prefix = "rdma" if self.kind is NicKind.RDMA else "nic"
         if group is not None and group.mode is NicMode.SHARED:
             prefix = "parent"
         if self.kind is NicKind.USB:
-            return device_name(prefix, self.identity.partition(":")[2])
+            return device_name(prefix, self.identity.removeprefix("usb:"))
         address, _, port = self.identity.removeprefix("pci:").partition("/")
         return device_name(prefix, address + (f"-p{port}" if port else ""))
 
 
-def survey(scan: HostScan, groups: Iterable[NicGroup]) -> tuple[Found, ...]:
-    """Every NIC of the machine, and every virtual link that a group names."""
-    functions = {function.address: function for function in scan.functions}
-    links = {link.index: link for link in scan.links}
-    by_function: dict[str, list[NetDevice]] = {}
-    for device in scan.net_devices:
-        if device.index in links and device.function in functions:
-            by_function.setdefault(device.function, []).append(device)
-    names = {name for group in groups for name in (*group.match.name, *group.match.altname)}
-    macs = {mac for group in groups for mac in group.match.mac}
-    return (
-        *_pci(scan, functions, by_function, links),
-        *_others(scan, links, names, macs),
-    )
+def link_mac(link: Link) -> str:
+    """The address by which a link is selected."""
+    return link.perm_mac or link.mac
+
+
+def survey(
+    topology: Topology, groups: Sequence[NicGroup], known: Collection[str] = ()
+) -> tuple[Found, ...]:
+    """Every NIC of the machine, and every virtual link that a group names.
+
+    Args:
+        known: Identities that were seen or are held: a virtual link among them stays one of ours
+            whatever it is called now, and a function with several ports stays one of several.
+    """
+    functions = [
+        *topology.scan.functions,
+        *(PciFunction(address=a) for a in topology.on_function if a not in topology.functions),
+    ]
+    pci = [found for function in functions for found in _pci(function, topology, known)]
+    return *pci, *_others(topology, groups, known)
 
 
 def groups_of(found: Found, groups: Iterable[NicGroup]) -> tuple[NicGroup, ...]:
@@ -84,134 +125,127 @@ def groups_of(found: Found, groups: Iterable[NicGroup]) -> tuple[NicGroup, ...]:
     return tuple(group for group in groups if _fits(found, group.match))
 
 
-def ambiguous_macs(founds: Iterable[Found]) -> frozenset[str]:
+def ambiguous_macs(topology: Topology) -> frozenset[str]:
     """Addresses that two links have: a selection by one of them is refused, not guessed."""
-    seen: dict[str, int] = {}
-    for found in founds:
-        for mac in {_mac(found)} - {""}:
-            seen[mac] = seen.get(mac, 0) + 1
-    return frozenset(mac for mac, count in seen.items() if count > 1)
+    seen: set[str] = set()
+    twice: set[str] = set()
+    for link in topology.scan.links:
+        mac = link_mac(link)
+        (twice if mac in seen else seen).add(mac)
+    return frozenset(twice - {""})
 
 
-def _pci(
-    scan: HostScan,
-    functions: Mapping[str, PciFunction],
-    by_function: Mapping[str, list[NetDevice]],
-    links: Mapping[int, Link],
-) -> Iterator[Found]:
-    for function in scan.functions:
-        devices = sorted(by_function.get(function.address, ()), key=lambda d: d.dev_port)
-        if not (function.is_network or devices or function.rdma):
-            continue
-        pf_devices = by_function.get(function.physfn, ())
-        bare = Found(
-            identity=f"pci:{function.address}",
-            kind=_pci_kind(function, devices),
-            function=function,
-            pf=functions.get(function.physfn),
-            pf_link=links.get(pf_devices[0].index) if pf_devices else None,
-        )
-        if not devices:
+def _pci(function: PciFunction, topology: Topology, known: Collection[str]) -> Iterator[Found]:
+    """What one function is: itself, or each of its links."""
+    devices = topology.on_function.get(function.address, ())
+    pf = topology.functions.get(function.physfn)
+    bare = Found(
+        identity=f"pci:{function.address}",
+        kind=_pci_kind(function, devices),
+        function=function,
+        pf=pf,
+        pf_link=_own_link(pf, topology) if pf is not None else None,
+    )
+    several = any(identity.startswith(f"{bare.identity}/") for identity in known)
+    if not devices:
+        if not several:
             yield bare
-        for device in devices:
-            port = f"/{device.dev_port}" if len(devices) > 1 else ""
-            yield attrs.evolve(
-                bare,
-                identity=f"{bare.identity}{port}",
-                link=links[device.index],
-                device=device,
-            )
+        return
+    links = [topology.links[device.index] for device in devices]
+    numbers = [d.port.dev_port for d, link in zip(devices, links, strict=True) if not _stands(link)]
+    several |= len(numbers) > 1
+    for device, link in zip(devices, links, strict=True):
+        number = device.port.dev_port
+        suffix = _stands(link) or (str(number) if several else "")
+        yield attrs.evolve(
+            bare,
+            identity=f"{bare.identity}/{suffix}" if suffix else bare.identity,
+            link=link,
+            device=device,
+            stands_for=_stands(link),
+            alike=not _stands(link) and numbers.count(number) > 1,
+        )
 
 
-def _pci_kind(function: PciFunction, devices: Iterable[NetDevice]) -> NicKind:
-    if not function.is_network and not any(devices):
+def _pci_kind(function: PciFunction, devices: Collection[NetDevice]) -> NicKind:
+    if not devices and function.rdma and _subclass(function) != _ETHERNET:
         return NicKind.RDMA
     if function.physfn:
         return NicKind.VF
     return NicKind.PF if function.total_vfs else NicKind.PCI
 
 
+def _subclass(function: PciFunction) -> int:
+    return function.class_code >> 8
+
+
+def _stands(link: Link) -> str:
+    return link.port_name if _REPRESENTOR.fullmatch(link.port_name) else ""
+
+
+def _own_link(function: PciFunction, topology: Topology) -> Link | None:
+    """The link of a physical function, its representors left out."""
+    devices = sorted(topology.on_function.get(function.address, ()), key=lambda d: d.port.dev_port)
+    links = [topology.links[device.index] for device in devices]
+    return next((link for link in links if not _stands(link)), None)
+
+
 def _others(
-    scan: HostScan, links: Mapping[int, Link], names: set[str], macs: set[str]
+    topology: Topology, groups: Sequence[NicGroup], known: Collection[str]
 ) -> Iterator[Found]:
-    devices = {device.index: device for device in scan.net_devices}
-    for link in links.values():
-        device = devices.get(link.index)
-        if device is not None and device.function:
+    """USB NICs, and links of other sorts that a group names."""
+    names = {name for group in groups for name in (*group.match.name, *group.match.altname)}
+    macs = {mac for group in groups for mac in group.match.mac}
+    for link in topology.scan.links:
+        device = topology.devices.get(link.index)
+        if device is not None and device.bearer.function:
             continue
-        if device is not None and device.usb_path:
-            identity = f"usb:{device.usb_path}"
+        if device is not None and device.bearer.usb_path:
+            identity = f"usb:{device.bearer.usb_path}"
             yield Found(identity=identity, kind=NicKind.USB, link=link, device=device)
             continue
+        identity = f"link:{topology.scan.boot_id}:{link.index}"
         called = next((name for name in link.names if name in names), "")
-        if not called and link.mac in macs:
-            called = link.name
-        if called:
+        called = called or (link_mac(link) if link_mac(link) in macs else "")
+        if called or identity in known:
             yield Found(
-                identity=f"link:{scan.boot_id}:{link.index}",
-                kind=NicKind.VIRTUAL,
-                link=link,
-                device=device,
-                called=called,
+                identity=identity, kind=NicKind.VIRTUAL, link=link, device=device, called=called
             )
 
 
 def _fits(found: Found, match: NicMatch) -> bool:
+    function = found.function or PciFunction(address="")
+    link = found.link or Link(index=0, name="")
+    drivers = {found.driver, function.driver}
     return all(
         (
-            not match.pci or any(p.fits(_address(found)) for p in match.pci),
+            not match.pci or any(pattern.fits(function.address) for pattern in match.pci),
             not match.pf or _fits_pf(found, match),
-            _among(_function(found).vendor, match.vendor),
-            _among(_function(found).device, match.device),
-            _among(_function(found).subsystem_device, match.subsystem),
-            _among(_driver(found), match.driver),
+            _among(function.vendor, match.vendor),
+            _among(function.device, match.device),
+            _among(function.subsystem_device, match.subsystem),
+            not match.driver or not drivers.isdisjoint(match.driver),
             _among(found.kind, match.kind),
-            not match.name or (found.link is not None and found.link.name in match.name),
-            not match.altname
-            or (found.link is not None and not {*found.link.altnames}.isdisjoint(match.altname)),
-            _among(_mac(found), match.mac),
-            _among(found.link.port_name if found.link else "", match.port_name),
-            _among(link_type(found), match.link_type),
-            _among(_function(found).numa_node, match.numa),
-            _among(_function(found).pcie_root, match.pcie_root),
-            _among(_function(found).acpi_index, match.acpi_index),
-            match.rdma is None or match.rdma == bool(_function(found).rdma),
+            _among(link.name, match.name),
+            not match.altname or not {*link.altnames}.isdisjoint(match.altname),
+            _among(found.mac, match.mac),
+            _among(link.port_name, match.port_name),
+            _among(found.link_type, match.link_type),
+            _among(function.numa_node, match.numa),
+            _among(function.pcie_root, match.pcie_root),
+            _among(function.acpi_index, match.acpi_index),
+            match.rdma is None or match.rdma == bool(function.rdma),
         )
     )
 
 
 def _fits_pf(found: Found, match: NicMatch) -> bool:
-    index = _function(found).vf_index
+    index = found.function.vf_index if found.function is not None else None
     if found.pf is None or index is None:
         return False
     names = {found.pf.address, *(found.pf_link.names if found.pf_link else ())}
     return any(pattern.pf in names and pattern.has(index) for pattern in match.pf)
 
 
-def link_type(found: Found) -> LinkType:
-    """The sort of network that it speaks."""
-    infiniband = found.link is not None and found.link.hardware_type == ARPHRD_INFINIBAND
-    return LinkType.INFINIBAND if infiniband else LinkType.ETHER
-
-
-def _among(value: object, allowed: tuple[object, ...]) -> bool:
+def _among(value: object, allowed: Collection[object]) -> bool:
     return not allowed or value in allowed
-
-
-def _function(found: Found) -> PciFunction:
-    return found.function or PciFunction(address="")
-
-
-def _address(found: Found) -> str:
-    return _function(found).address
-
-
-def _driver(found: Found) -> str:
-    return _function(found).driver or (found.link.kind if found.link else "")
-
-
-def _mac(found: Found) -> str:
-    """The permanent address; a virtual link has none, so the one that it has."""
-    if found.link is None:
-        return ""
-    return found.link.perm_mac or found.link.mac

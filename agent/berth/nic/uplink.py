@@ -4,125 +4,113 @@ The kernel lets a NIC with the node's default route move into a pod without a wo
 then cut off. So a link is an uplink when a default route of any table leads out by it, when it
 carries the API connection, or when it owns the node's address; and so is everything under it.
 
+Where the tables do not tell which of several links carries the traffic, all of them count.
+
 Source: network.md §1.3, for roots and closure.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from berth.host.netlink.kinds import Vxlan
+from berth.host.netlink.ip import IpAddress
+from berth.host.netlink.kinds import Tunnel, Vxlan
 from berth.host.netlink.link import Link
-from berth.host.netlink.nexthop import NextHop
 from berth.host.netlink.route import RT_TABLE_MAIN, Route
-from berth.host.scan import HostScan
+from berth.host.scan import plain_address
+from berth.nic.topology import Topology
 
 _OVS: Final = "openvswitch"
 
 
-def uplinks(scan: HostScan, *, own_addresses: Iterable[str] = ()) -> Mapping[int, str]:
+def uplinks(topology: Topology, *, own_addresses: Iterable[str] = ()) -> Mapping[int, str]:
     """Links that the node needs itself, by index, each with the path that makes it one.
 
     Args:
         own_addresses: Addresses that must stay reachable: those of open connections to the API
-            server, and the Node object's. Routes toward the server are in ``scan.ways``.
+            server, and the Node object's. Ways toward the server are in the scan's ``ways``.
     """
-    links = {link.index: link for link in scan.links}
     found: dict[int, str] = {}
-    due = list(_roots(scan, frozenset(own_addresses)))
+    due = deque(_roots(topology, {plain_address(text) for text in own_addresses}))
     while due:
-        index, path = due.pop(0)
-        if index in found or index not in links:
+        index, path = due.popleft()
+        link = topology.links.get(index)
+        if link is None or index in found:
             continue
-        link = links[index]
         found[index] = f"{path} → {link.name}"
-        due.extend((below, found[index]) for below in _below(link, scan))
+        due.extend((below, found[index]) for below in _below(link, topology))
     return found
 
 
-def _roots(scan: HostScan, own: frozenset[str]) -> Iterator[tuple[int, str]]:
-    hops = {hop.id: hop for hop in scan.next_hops}
-    for route in scan.routes:
+def _roots(topology: Topology, own: set[IpAddress | None]) -> Iterator[tuple[int, str]]:
+    for route in topology.scan.routes:
         if route.default:
-            for index in _out(route, hops):
+            for index in topology.ways_out(route):
                 yield index, f"default route (table {_table(route)})"
-    for address in scan.addresses:
-        if str(address.ip.ip) in own:
+    for address in topology.scan.addresses:
+        if address.ip.ip in own:
             yield address.index, f"address {address.ip.ip}"
-    for destination, route in scan.ways:
-        for index in _out(route, hops):
+    for destination, route in topology.scan.ways:
+        for index in topology.ways_out(route):
             yield index, f"way to the API server at {destination}"
 
 
-def _out(route: Route, hops: Mapping[int, NextHop]) -> Iterator[int]:
-    yield from (hop.index for hop in route.hops if hop.index)
-    yield from _next_hop(route.nexthop_id, hops, depth=0)
-
-
-def _next_hop(number: int, hops: Mapping[int, NextHop], *, depth: int) -> Iterator[int]:
-    hop = hops.get(number)
-    # Groups of groups do not exist; the bound keeps a lying table from looping.
-    if hop is None or depth > 2:
-        return
-    if hop.index:
-        yield hop.index
-    for member in hop.members:
-        yield from _next_hop(member, hops, depth=depth + 1)
-
-
-def _below(link: Link, scan: HostScan) -> Iterator[int]:
+def _below(link: Link, topology: Topology) -> Iterator[int]:
     """Links without which this one does not work."""
     if link.parent and link.parent_netnsid is None:
         yield link.parent
-    for other in scan.links:
-        if other.master == link.index:
-            yield other.index
-        elif link.master and other.master == link.master and _is_ovs(link):
-            # Which port of the switch carries the traffic is the switch's own decision.
-            yield other.index
-    yield from _same_hardware(link, scan)
-    yield from _underlay(link, scan)
+    yield from (port.index for port in topology.ports.get(link.index, ()))
+    yield from _switched(link, topology)
+    yield from _same_hardware(link, topology)
+    yield from _underlay(link, topology)
 
 
-def _is_ovs(link: Link) -> bool:
-    return link.port_kind == _OVS
+def _switched(link: Link, topology: Topology) -> Iterator[int]:
+    """Ports of the Open vSwitch that the link belongs to: the switch alone knows its ways.
+
+    An internal port tells no master, so with several switches all of their ports count.
+    """
+    if _OVS in (link.kind, link.port_kind):
+        for other in topology.scan.links:
+            if other.port_kind == _OVS and link.master in (0, other.master):
+                yield other.index
 
 
-def _same_hardware(link: Link, scan: HostScan) -> Iterator[int]:
-    devices = {device.index: device for device in scan.net_devices}
-    own = devices.get(link.index)
-    if own is None or not own.function:
+def _same_hardware(link: Link, topology: Topology) -> Iterator[int]:
+    """Links of the same function, and those of a VF's PF, with which the VF goes."""
+    device = topology.devices.get(link.index)
+    if device is None or not device.bearer.below:
         return
-    physfn = next((f.physfn for f in scan.functions if f.address == own.function), "")
-    for device in scan.net_devices:
-        if device.index != link.index and device.function in (own.function, physfn or None):
-            yield device.index
+    own = device.bearer.below
+    function = topology.functions.get(own)
+    yield from (other.index for other in topology.above_function[own])
+    if function is not None and function.physfn:
+        yield from (pf.index for pf in topology.above_function.get(function.physfn, ()))
 
 
-def _underlay(link: Link, scan: HostScan) -> Iterator[int]:
+def _underlay(link: Link, topology: Topology) -> Iterator[int]:
     data = link.kind_data
-    if not isinstance(data, Vxlan):
+    if not isinstance(data, (Vxlan, Tunnel)):
         return
     if data.underlay:
         yield data.underlay
     elif data.remote is not None:
-        yield from _toward(scan, data)
+        yield from _toward(data.remote, topology)
 
 
-def _toward(scan: HostScan, tunnel: Vxlan) -> Iterator[int]:
-    """Links of the most specific route to a tunnel's remote end."""
-    remote = tunnel.remote
+def _toward(remote: IpAddress, topology: Topology) -> Iterator[int]:
+    """Links of the most specific routes to a tunnel's other end, in whatever tables."""
     fitting = [
         route
-        for route in scan.routes
-        if remote is not None
-        and route.destination.version == remote.version
-        and remote in route.destination
+        for route in topology.scan.routes
+        if route.destination.version == remote.version and remote in route.destination
     ]
-    hops = {hop.id: hop for hop in scan.next_hops}
-    for route in sorted(fitting, key=lambda r: r.destination.prefixlen)[-1:]:
-        yield from _out(route, hops)
+    longest = max((route.destination.prefixlen for route in fitting), default=0)
+    for route in fitting:
+        if route.destination.prefixlen == longest:
+            yield from topology.ways_out(route)
 
 
 def _table(route: Route) -> str:

@@ -1,60 +1,78 @@
 """Keeps the inventory: looks at the machine when something changed, and tells what there is.
 
-One task listens to netlink and uevents and to whatever else changes the answer (holds, settings,
-the runtime's connection); changes within 200 ms are one look. A failed look leaves the last good
-inventory in force: an interrupted dump never means that a NIC is gone.
+One task listens to the machine and to whatever else changes the answer (holds, settings, the
+runtime's connection). After a quiet time it looks almost at once; in a storm it looks no more often
+than `SPACING_S` and its own cost allow. A failed look leaves the last good inventory in force: an
+interrupted dump never means that a NIC is gone.
+
+Prepare looks for itself. Those who ask while somebody looks share the next look.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final
+import errno
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol
 
 import attrs
 import trio
 
 from berth.config.nic import NicTable
 from berth.errors import BerthError, HostError
-from berth.host import scan as host_scan
-from berth.host.netlink.events import (
-    GROUP_IPV4_ADDRESS,
-    GROUP_IPV4_ROUTE,
-    GROUP_IPV6_ADDRESS,
-    GROUP_IPV6_ROUTE,
-    GROUP_LINK,
-    GROUP_NEXTHOP,
-    GROUP_NSID,
-    Event,
-    EventSocket,
-    Overflow,
-    Removed,
-)
+from berth.host.netlink.events import Event, Overflow, Removed
 from berth.host.netlink.link import Link
 from berth.host.netlink.nsid import Nsid
+from berth.host.scan import HostScan, Scanner
 from berth.host.sysfs import Sysfs
-from berth.host.uevents import uevents
+from berth.host.uevents import ProductNames, Uevent
 from berth.model.device import Exclusion
 from berth.model.inventory import Inventory
+from berth.node.journal import InventoryJournal
+from berth.node.machinewatch import Watch, watch_machine
 from berth.node.records import Records
-from berth.node.snapshot import Memory, Outlook, Snapshot, judge
+from berth.node.relevance import Relevance
+from berth.node.sighting import Memory, Outlook
+from berth.node.snapshot import Snapshot, judge
 from berth.runtime.backoff import BackOff
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 from berth.runtime.threads import run_in_thread
 
-COALESCE_S: Final = 0.2
-"""Changes within this time are one look."""
+SETTLE_S: Final = 0.02
+"""From the first change after a quiet time to the look: what belongs together comes within it."""
 
-_GROUPS: Final = (
-    GROUP_LINK,
-    GROUP_IPV4_ADDRESS,
-    GROUP_IPV6_ADDRESS,
-    GROUP_IPV4_ROUTE,
-    GROUP_IPV6_ROUTE,
-    GROUP_NEXTHOP,
-    GROUP_NSID,
-)
+SPACING_S: Final = 0.2
+"""Least time between two looks that nobody waits for."""
+
+SHARE: Final = 10
+"""A look that took long is followed by a pause of so many times its length."""
+
+PAUSE_LIMIT_S: Final = 2.0
+"""No pause is longer: a NIC that became the uplink must leave the slices soon."""
+
 _log = get_log(__name__)
+
+
+class Looks(Protocol):
+    """Whatever gives a look at the machine; it blocks."""
+
+    def scan(self, *, toward: Iterable[str] = ()) -> HostScan:
+        """Look, as `berth.host.scan.Scanner` does."""
+
+
+@attrs.frozen(kw_only=True)
+class DiscoveryStatistics:
+    """Figures for the operator and for tests.
+
+    Attributes:
+        looks: Looks at the machine so far.
+        shared: How often somebody who asked was served by another's look.
+        last_s: How long the last one took.
+    """
+
+    looks: int
+    shared: int
+    last_s: float
 
 
 class Discovery:
@@ -67,6 +85,8 @@ class Discovery:
         toward: Addresses whose way out must stay: the API server's.
         own_addresses: Addresses by which the node is reached now.
         stirred: Called when something changed that may bring a NIC home.
+        scanner: Looks at the machine; ``None`` for one over ``sysfs``.
+        watch: Listens to the machine.
     """
 
     def __init__(
@@ -78,52 +98,65 @@ class Discovery:
         toward: Callable[[], Iterable[str]],
         own_addresses: Callable[[], Iterable[str]],
         stirred: Callable[[], None],
+        scanner: Looks | None = None,
+        watch: Watch = watch_machine,
     ) -> None:
         self.inventory: Latest[Inventory] = Latest(Inventory())
         self._records = records
         self._table = table
-        self._sysfs = sysfs
+        self._scanner = scanner or Scanner(sysfs, product=ProductNames().of_function)
+        self._watch = watch
         self._toward = toward
         self._own_addresses = own_addresses
         self._stirred = stirred
         self._closed: Exclusion | None = None
         self._refused: dict[str, str] = {}
         self._memory = Memory()
-        self._due = trio.Event()
+        self._relevance = Relevance()
+        self._journal = InventoryJournal()
         self._looking = trio.Lock()
+        self._begun = 0
+        self._done = 0
+        self._shared = 0
+        self._last: Snapshot | None = None
+        self._last_s = 0.0
+        self._ended_at = -PAUSE_LIMIT_S
+        self._wake = trio.Event()
+        self._asked = 0
+        self._answered = 0
 
     async def look(self) -> Snapshot:
-        """Look at the machine now, and tell the inventory.
+        """Look at the machine, and tell the inventory; the look begins after the call.
+
+        Waits while the kernel's tables change faster than they can be read.
 
         Raises:
             HostError: The machine could not be read; the last inventory stays.
             RemoteProtocolError: The kernel's answer was malformed; the same.
         """
+        begun_before = self._begun
         async with self._looking:
-            scan = await run_in_thread(
-                "discovery", host_scan.scan, self._sysfs, toward=tuple(self._toward())
-            )
-            # From here on nothing waits: the records of now belong to the look of now.
-            outlook = Outlook(
-                table=self._table,
-                records=self._records.all(),
-                closed=self._closed,
-                refused=dict(self._refused),
-                own_addresses=tuple(self._own_addresses()),
-            )
-            snapshot = judge(scan, outlook, self._memory)
-            self._memory = snapshot.memory
-        self._tell(snapshot.inventory)
+            if self._last is not None and self._done > begun_before:
+                self._shared += 1
+                return self._last
+            self._begun += 1
+            number, asked, began = self._begun, self._asked, trio.current_time()
+            snapshot = self._judge(await self._scan())
+            self._done, self._answered = number, asked
+            self._ended_at = trio.current_time()
+            self._last, self._last_s = snapshot, self._ended_at - began
         return snapshot
 
     def look_again(self) -> None:
         """Something changed; a look follows soon. Never blocks."""
-        self._due.set()
+        self._asked += 1
+        self._wake.set()
 
     def reload(self, table: NicTable) -> None:
         """Take another ``[nic]`` table; held devices keep their group until they are free."""
         self._table = table
-        self._memory = attrs.evolve(self._memory, groups={})
+        self._memory = attrs.evolve(self._memory, pins={})
+        self._journal = InventoryJournal()
         self.look_again()
 
     def close(self, reason: Exclusion | None) -> None:
@@ -138,6 +171,10 @@ class Discovery:
             self._refused = dict(refused)
             self.look_again()
 
+    def statistics(self) -> DiscoveryStatistics:
+        """Give figures of now."""
+        return DiscoveryStatistics(looks=self._done, shared=self._shared, last_s=self._last_s)
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow the machine until cancelled; started when the first look is done.
 
@@ -145,20 +182,23 @@ class Discovery:
             HostError: The machine cannot be listened to.
         """
         async with trio.open_nursery() as nursery:
-            with EventSocket(_GROUPS) as events:
-                nursery.start_soon(self._follow_netlink, events)
-                nursery.start_soon(self._follow_uevents)
-                nursery.start_soon(self._follow_records)
-                await self._look_or_wait()
-                task_status.started()
-                await self._look_when_due()
+            await nursery.start(self._watch, self._heard, self._plugged)
+            nursery.start_soon(self._follow_records)
+            await self._look_or_wait()
+            task_status.started()
+            await self._look_when_due()
 
     async def _look_when_due(self) -> None:
         while True:
-            await self._due.wait()
-            await trio.sleep(COALESCE_S)
-            self._due = trio.Event()
-            await self._look_or_wait()
+            if self._asked == self._answered:
+                self._wake = trio.Event()
+                await self._wake.wait()
+            await trio.sleep(max(SETTLE_S, self._ended_at + self._pause_s() - trio.current_time()))
+            if self._asked != self._answered:
+                await self._look_or_wait()
+
+    def _pause_s(self) -> float:
+        return min(max(SPACING_S, SHARE * self._last_s), PAUSE_LIMIT_S)
 
     async def _look_or_wait(self) -> None:
         backoff = BackOff(first_s=0.2, most_s=30.0)
@@ -172,42 +212,57 @@ class Discovery:
             else:
                 return
 
-    async def _follow_netlink(self, events: EventSocket) -> None:
+    async def _scan(self) -> HostScan:
+        """Look with the eyes of a thread, again and again while the tables are not steady."""
+        backoff = BackOff(first_s=0.02, most_s=1.0)
         while True:
-            received = await events.receive()
-            if any(_may_bring_home(event) for event in received):
-                self._stirred()
-            self._due.set()
+            try:
+                return await run_in_thread(
+                    "discovery", self._scanner.scan, toward=tuple(self._toward())
+                )
+            except HostError as error:
+                if error.errno != errno.EINTR:
+                    raise
+                backoff, delay_s = backoff.next_delay()
+                if delay_s > SPACING_S:
+                    _log.warning("machine changes while it is read", reason=error, in_s=delay_s)
+                await trio.sleep(delay_s)
 
-    async def _follow_uevents(self) -> None:
-        try:
-            async for _ in uevents():
-                self._stirred()
-                self._due.set()
-        except HostError as error:
-            _log.warning("no uevents here, links alone are followed", reason=error)
-            await trio.sleep_forever()
+    def _judge(self, scan: HostScan) -> Snapshot:
+        """Judge a look by the records of now: nothing waits from here to its telling."""
+        outlook = Outlook(
+            table=self._table,
+            records=self._records.all(),
+            closed=self._closed,
+            refused=dict(self._refused),
+            own_addresses=tuple(self._own_addresses()),
+        )
+        snapshot = judge(scan, outlook, self._memory)
+        self._memory = snapshot.memory
+        nics = (nic.ifindex for nic in snapshot.inventory.nics)
+        self._relevance.settle(scan.links, nics, self._table)
+        before = self.inventory.get()
+        self._journal.tell(before, snapshot.inventory, expected=self._closed)
+        self.inventory.set(snapshot.inventory)
+        return snapshot
+
+    def _heard(self, events: Sequence[Event]) -> None:
+        if any(_may_bring_home(event) for event in events):
+            self._stirred()
+        # Each event is told to it: what one says of a link holds for those that follow.
+        concerning = [event for event in events if self._relevance.concerns(event)]
+        if concerning:
+            self.look_again()
+
+    def _plugged(self, _: Sequence[Uevent]) -> None:
+        self._stirred()
+        self.look_again()
 
     async def _follow_records(self) -> None:
-        async for _ in self._records.changes.changes():
-            self._due.set()
-
-    def _tell(self, inventory: Inventory) -> None:
-        before = self.inventory.get()
-        if not self.inventory.set(inventory):
-            return
-        for warning in inventory.warnings:
-            if warning not in before.warnings:
-                _log.warning("inventory", finding=warning)
-        offered = {nic.name for nic in inventory.nics if nic.exclusion is None}
-        was = {nic.name for nic in before.nics if nic.exclusion is None}
-        if offered != was:
-            _log.info(
-                "inventory changed",
-                devices=len(inventory.devices),
-                come=",".join(sorted(offered - was)) or "-",
-                gone=",".join(sorted(was - offered)) or "-",
-            )
+        version = self._records.changes.version
+        while True:
+            version = await self._records.changes.wait_changed(version)
+            self.look_again()
 
 
 def _may_bring_home(event: Event) -> bool:
