@@ -19,7 +19,7 @@ from berth.nic import plan
 from berth.nic.execute import (
     Namespaces,
     do,
-    look,
+    look_home,
     look_in_pod,
     names_taken,
     open_namespaces,
@@ -27,7 +27,6 @@ from berth.nic.execute import (
 from berth.nic.homecoming import bring_home, link_at_home
 from berth.nic.identity import find_in_pod
 from berth.nic.record import NicRecord, SandboxRef, Stage
-from berth.nic.settings import read_differing
 from berth.nic.steps import Step
 from berth.nic.view import take_originals
 from berth.runtime.threads import Decision
@@ -84,8 +83,7 @@ def read_originals(
         link = spaces.home.link(index=index)
         if link is None:
             raise HostError(record.device, f"its link (index {index}) has vanished")
-        settings = read_differing(link.name)
-        view = look(spaces.home, link, sysctls=settings)
+        view = look_home(spaces.home, link)
         return attrs.evolve(record, originals=take_originals(view, driver=driver, name=name))
 
 

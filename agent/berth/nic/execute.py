@@ -33,7 +33,7 @@ from berth.host.netlink.route import Route, new_route
 from berth.host.netlink.rtnl import Rtnl
 from berth.host.netlink.rule import delete_rule, new_rule
 from berth.host.netlink.socket import Sender, send_now
-from berth.nic.settings import read_settings, write_settings
+from berth.nic.settings import read_all, read_settings, write_settings
 from berth.nic.steps import (
     Altnames,
     Change,
@@ -134,20 +134,19 @@ def _inode(fd: int, netns_path: str) -> int:
     return found.st_ino
 
 
-def look(tables: Rtnl, link: Link, *, sysctls: Mapping[str, int] | None = None) -> View:
-    """The link with all that hangs on it now."""
+def look(tables: Rtnl, link: Link) -> View:
+    """The link with all that hangs on it now, but its settings."""
     return View(
         link=link,
         addresses=tables.addresses(index=link.index),
         routes=tables.routes(index=link.index),
         neighbors=tables.neighbors(index=link.index),
-        sysctls=sysctls or {},
     )
 
 
-def look_home(tables: Rtnl, link: Link, settings: Iterable[str] = ()) -> View:
-    """The same at home, with the settings asked for."""
-    return look(tables, link, sysctls=read_settings(link.name, settings))
+def look_home(tables: Rtnl, link: Link) -> View:
+    """The same at home, with all its settings."""
+    return attrs.evolve(look(tables, link), sysctls=read_all(link.name), fresh=read_all("default"))
 
 
 def look_in_pod(spaces: Namespaces, link: Link, settings: Collection[str] = ()) -> View:
@@ -155,7 +154,7 @@ def look_in_pod(spaces: Namespaces, link: Link, settings: Collection[str] = ()) 
     values: Mapping[str, int] = {}
     if settings:
         values = run_in_netns(spaces.pod_fd, lambda: read_settings(link.name, settings))
-    return look(spaces.pod, link, sysctls=values)
+    return attrs.evolve(look(spaces.pod, link), sysctls=values)
 
 
 def names_taken(links: Sequence[Link], *, but: int = 0) -> dict[str, str]:

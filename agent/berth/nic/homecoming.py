@@ -21,8 +21,8 @@ from typing import Final
 import attrs
 
 from berth.errors import BerthError, HostError
-from berth.host.netlink.link import Link
-from berth.host.netlink.linkrequest import DOWN, LinkChange
+from berth.host.netlink.link import IFF_UP, Link
+from berth.host.netlink.linkrequest import LinkChange
 from berth.host.netlink.namespace import HOME, netns_descriptor
 from berth.host.netlink.socket import Sender, send_now
 from berth.nic.execute import (
@@ -37,7 +37,7 @@ from berth.nic.identity import find_home, find_in_pod, is_record_home
 from berth.nic.record import NicRecord, Originals, SandboxRef, Stage
 from berth.nic.restore import differences, free_name, restore
 from berth.nic.steps import Altnames, Change, Place, RemoveLink, SetLink, Step
-from berth.nic.view import View, take_originals
+from berth.nic.view import KEPT_FLAGS, View, take_originals
 
 _ROUNDS: Final = 3
 """How often the restoring steps are done: again for what the ones before uncovered."""
@@ -198,7 +198,7 @@ def _seen(
         raise HostError("host", f"link {index} has vanished", errno=errno.ENODEV)
     names = (*_names(originals, index), *originals.altnames)
     taken = find_taken(spaces.home, names, but=index)
-    return link, look_home(spaces.home, link, originals.sysctls), taken
+    return link, look_home(spaces.home, link), taken
 
 
 def _after(link: Link, step: Step) -> Link:
@@ -216,8 +216,11 @@ def _move_home(spaces: Namespaces, record: NicRecord, originals: Originals, link
         wanted = 0
     names = _names(originals, wanted or link.index)
     taken = find_taken(spaces.home, (*names, link.name, *link.altnames))
-    if link.up:
-        do(spaces, _step(Place.POD, SetLink(change=DOWN)), link)
+    # Some settings that a link gets on arrival follow from its flags.
+    flags = originals.flags & KEPT_FLAGS & ~IFF_UP
+    if link.flags & KEPT_FLAGS != flags:
+        change = LinkChange(flags_on=flags, flags_off=KEPT_FLAGS & ~flags)
+        do(spaces, _step(Place.POD, SetLink(change=change)), link)
     link = _made_known(spaces, originals, link, free_name(originals, wanted or link.index, taken))
     clashing = tuple(name for name in link.altnames if name in taken)
     if clashing:

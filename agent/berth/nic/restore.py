@@ -55,7 +55,6 @@ def restore(originals: Originals, view: View, taken: Set[str]) -> tuple[Step, ..
     """The steps at home that are still due; none when everything stands as it stood.
 
     Args:
-        view: The link with the settings that `Originals.sysctls` names.
         taken: Names and altnames of other links at home.
     """
     name = free_name(originals, view.link.index, taken)
@@ -112,7 +111,7 @@ def _link_changes(
     yield from _address_value_changes(originals, view)
     yield from _value_changes(originals, view)
     yield from _altname_changes(originals, view, name, taken)
-    settings = {n: v for n, v in originals.sysctls.items() if view.sysctls.get(n) != v}
+    settings = _setting_changes(originals, view)
     if settings:
         yield "sysctls", PutSettings(values=settings)
 
@@ -156,6 +155,12 @@ def _altname_changes(
         yield "altnames", Altnames(remove=foreign)
     if missing:
         yield "altnames", Altnames(add=missing)
+
+
+def _setting_changes(originals: Originals, view: View) -> dict[str, int]:
+    """Settings to put back: those that were set, and those that followed from a pod's flags."""
+    wanted = {**view.fresh, **originals.sysctls}
+    return {n: wanted[n] for n, v in view.sysctls.items() if wanted.get(n, v) != v}
 
 
 def _flags(originals: Originals) -> Change:

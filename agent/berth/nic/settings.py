@@ -31,16 +31,14 @@ def read_settings(link: str, names: Iterable[str]) -> dict[str, int]:
     return dict(_read(names, link))
 
 
-def read_differing(link: str) -> dict[str, int]:
-    """The settings of a link whose values are not those of a fresh link in this namespace."""
-    found: dict[str, int] = {}
-    for family in _FAMILIES:
-        names = [f"{family}/{name}" for name in _names(family, link) if name not in _COMPUTED]
-        fresh = read_settings("default", names)
-        found.update(
-            {name: value for name, value in _read(names, link) if fresh.get(name) != value}
-        )
-    return found
+def read_all(link: str) -> dict[str, int]:
+    """The values of all settings of a link that somebody may set.
+
+    Args:
+        link: Its name in the namespace of this thread; ``default`` tells what a new link gets.
+    """
+    names = [f"{family}/{name}" for family in _FAMILIES for name in _names(family, link)]
+    return read_settings(link, names)
 
 
 def write_settings(link: str, values: Mapping[str, int]) -> None:
@@ -86,7 +84,7 @@ def _write(path: str, value: int) -> None:
 def _names(family: str, link: str) -> list[str]:
     try:
         with os.scandir(f"{_ROOT}/{family}/conf/{link}") as entries:
-            return [entry.name for entry in entries]
+            return [entry.name for entry in entries if entry.name not in _COMPUTED]
     except FileNotFoundError:
         return []
 

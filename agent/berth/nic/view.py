@@ -36,8 +36,9 @@ class View:
     """A link, its addresses, its routes, its neighbors and its settings.
 
     Attributes:
-        sysctls: Those settings of the link that were asked for and that it has, by
-            ``ipv4/<name>`` and ``ipv6/<name>``.
+        sysctls: Its settings by ``ipv4/<name>`` and ``ipv6/<name>``: at home all, in a pod those
+            that were asked for and that it has.
+        fresh: What a new link at home gets of them; empty in a pod.
     """
 
     link: Link
@@ -45,6 +46,7 @@ class View:
     routes: tuple[Route, ...] = ()
     neighbors: tuple[Neighbor, ...] = ()
     sysctls: Mapping[str, int] = attrs.field(factory=dict)
+    fresh: Mapping[str, int] = attrs.field(factory=dict)
 
     @property
     def own_addresses(self) -> tuple[Address, ...]:
@@ -66,7 +68,6 @@ def take_originals(view: View, *, driver: str = "", name: str = "") -> Originals
     """What must stand again when the link has come home, from how it is now.
 
     Args:
-        view: With the settings that differ from those of a fresh link.
         name: Its own name, where it has another one now for want of it.
     """
     link = view.link
@@ -88,7 +89,7 @@ def take_originals(view: View, *, driver: str = "", name: str = "") -> Originals
         addresses=view.own_addresses,
         routes=view.own_routes,
         neighbors=view.own_neighbors,
-        sysctls=dict(view.sysctls),
+        sysctls={n: v for n, v in view.sysctls.items() if view.fresh.get(n) not in {None, v}},
         xdp_program_id=link.xdp.program_id if link.xdp else 0,
         driver=driver,
     )
