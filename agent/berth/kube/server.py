@@ -44,6 +44,7 @@ CLOSE_LIMIT_S: Final = 2.0
 BINDING_DELAYS_S: Final = (0.1, 0.2, 0.4, 0.8, 1.5, 2.5)
 """How long to wait before each next GET of a claim that the node authorizer does not know yet."""
 
+_LIST: Final = Request(method="GET", path=SLICES)
 _T = TypeVar("_T")
 
 
@@ -101,7 +102,7 @@ class KubeServer:
     async def list_slices(self, query: SliceQuery) -> tuple[Slice, ...]:
         """All slices that ``query`` asks for, in the order of their names."""
         items, _ = await list_all(self._client, SLICES, _selector(query))
-        return _slices(items)
+        return _decoded(_LIST, _slices, items)
 
     async def watch_slices(
         self, query: SliceQuery, report: Callable[[SliceEvent], None]

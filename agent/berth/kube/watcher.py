@@ -79,7 +79,8 @@ class Watcher:
         client: Connection to the server.
         path: Of the collection.
         params: Selectors.
-        report: Told of everything, in order; must neither block nor raise.
+        report: Told of everything, in order; must not block. It may raise `RemoteProtocolError` for
+            what it does not understand: that is listed again then.
         jitter: Gives a number from 0 to 1.
     """
 
@@ -118,8 +119,12 @@ class Watcher:
 
     async def _list_and_follow(self) -> None:
         if not self._version:
-            items, self._version = await list_all(self._client, self._path, self._params)
-            self._report(Listed(items=items))
+            items, version = await list_all(self._client, self._path, self._params)
+            try:
+                self._report(Listed(items=items))
+            except RemoteProtocolError as error:
+                raise KubeError(self._path, f"the list is not understood: {error}") from error
+            self._version = version
         started, before = trio.current_time(), self._version
         await self._follow()
         if self._version == before and trio.current_time() - started < SHORT_S:
@@ -147,17 +152,17 @@ class Watcher:
                 for event in decoder.feed(piece):
                     self._take(event)
         except RemoteProtocolError as error:
-            # The same bytes would come again from the same version.
+            # The same event would come again from the same version.
             self._version = ""
-            raise KubeError(self._path, str(error)) from error
+            raise KubeError(self._path, f"the watch is not understood: {error}") from error
 
     def _take(self, event: WatchEvent) -> None:
         if event.kind == "ERROR":
             raise _error(self._path, event)
-        self._version = event.resource_version or self._version
-        self._failures, self._listed_again = 0, False
         if event.kind != "BOOKMARK":
             self._report(event)
+        self._version = event.resource_version or self._version
+        self._failures, self._listed_again = 0, False
 
     async def _rest(self, error: KubeError) -> None:
         """Wait as long as ``error`` and those before it ask for."""

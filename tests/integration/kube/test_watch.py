@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 
+from berth.errors import KubeError
 from berth.kube.api import (
     SliceEvent,
     SliceGone,
@@ -226,6 +227,22 @@ async def test_list_that_fails_is_tried_again(bench: Bench) -> None:
         pass
 
     assert ear.told()[:3] == ["WatchInterrupted", "WatchInterrupted", "listed "]
+
+
+@pytest.mark.usefixtures("quick")
+async def test_slice_that_is_not_understood_is_asked_for_again(bench: Bench) -> None:
+    """Somebody's odd object ends no daemon: it is told, and the rest comes when it is gone."""
+
+    async with watching(bench) as ear:
+        put(bench, "a")
+        await ear.wait(has("SliceSeen a 1"))
+        bench.server.patch(SLICES, "a", {"metadata": {"ownerReferences": "odd"}})
+        await ear.wait(lambda told: told.count("WatchInterrupted") >= 3)
+        with pytest.raises(KubeError, match=r"ownerReferences.*must be list"):
+            await bench.api.list_slices(QUERY)
+        bench.server.delete(SLICES, "a")
+        put(bench, "b")
+        await ear.wait(has("listed b"))
 
 
 @pytest.mark.usefixtures("quick")
