@@ -61,8 +61,8 @@ class Api:
         # A connection for each request: 3 ms, and nothing to keep over a restart of the server.
         connection = _Connection(self._box, *self._address, self._tls, limit_s)
         with contextlib.closing(connection):
-            # As kubectl writes it, sorted and without spaces: the server takes no apply on the status
-            # of a claim whose opaque parameters it would have written in another way.
+            # As kubectl writes it, sorted and without spaces: the server takes no apply on the
+            # status of a claim whose opaque parameters it would have written in another way.
             given = (
                 None if body is None else json.dumps(body, sort_keys=True, separators=(",", ":"))
             )
