@@ -236,6 +236,10 @@ def _refusal(error: BerthError) -> Mapping[str, Any]:
     return {"ok": False, "error": str(error), **({"faults": faults} if faults else {})}
 
 
+class Ended(RemoteProtocolError):
+    """The daemon ended the connection before it answered: it is being stopped, or it died."""
+
+
 class ControlClient:
     """Asks the daemon; blocks, for the command.
 
@@ -277,7 +281,8 @@ class ControlClient:
             told: Called with each event before the answer.
 
         Raises:
-            RemoteProtocolError: What came is no answer, or the daemon ended before it came.
+            Ended: The daemon ended before it answered.
+            RemoteProtocolError: What came is no answer.
             HostError: The connection broke, or nothing came in time.
         """
         request = json.dumps({**fields, "id": 1, "verb": verb}).encode() + b"\n"
@@ -293,9 +298,9 @@ class ControlClient:
     def _next(self) -> Mapping[str, Any]:
         line = self._file.readline(LINE_LIMIT + 1)
         if not line.endswith(b"\n"):
-            long = len(line) > LINE_LIMIT
-            found = _too_long() if long else "the daemon ended the connection"
-            raise RemoteProtocolError(_WHERE, found)
+            if len(line) > LINE_LIMIT:
+                raise RemoteProtocolError(_WHERE, _too_long())
+            raise Ended(_WHERE, "the daemon ended the connection")
         return _parse(line)
 
 

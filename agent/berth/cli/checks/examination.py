@@ -1,0 +1,114 @@
+"""One examination: the file, and if it is good the machine, by every check there is."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from berth.cli.apiaccess import credential_settings
+from berth.cli.asking import ask
+from berth.cli.checks import credentials, kubelet, nri, rights, selection
+from berth.cli.checks.line import Level, Line
+from berth.cli.checks.machine import Machine
+from berth.cli.looking import check_config, scan_machine
+from berth.config.schema import Config
+from berth.errors import BerthError
+
+Check: TypeAlias = "Callable[[Machine], Iterable[Line]]"
+
+CHECKS: Final[tuple[Check, ...]] = (
+    rights.check_capabilities,
+    rights.check_state,
+    kubelet.check_root,
+    kubelet.check_registration,
+    kubelet.check_units,
+    credentials.check_credentials,
+    nri.check_socket,
+    nri.check_runtime,
+    selection.check_selection,
+    selection.check_kernel,
+)
+"""Every check of a machine, in the order in which they are told."""
+
+TOPIC: Final = "configuration"
+
+
+@attrs.frozen(kw_only=True)
+class Examination:
+    """What was found.
+
+    Attributes:
+        refused: The configuration has faults, so the machine was not looked at.
+        groups: For programs: what each group takes.
+    """
+
+    lines: tuple[Line, ...]
+    refused: bool = False
+    groups: tuple[Mapping[str, Any], ...] = ()
+
+    def count(self, level: Level) -> int:
+        """How many lines are of one level."""
+        return sum(line.level is level for line in self.lines)
+
+
+def examine(path: Path, *, runtime_dir: Path) -> Examination:
+    """Check a configuration, and this machine for it. Blocks."""
+    report = check_config(path)
+    if report.config is None:
+        faults = (Line(topic=TOPIC, level=Level.FAULT, text=str(f)) for f in report.faults)
+        return Examination(lines=tuple(faults), refused=True)
+    lines = [Line(topic=TOPIC, level=Level.OK, text=str(path))]
+    lines += [Line(topic=TOPIC, level=Level.WARNING, text=text) for text in report.warnings]
+    machine = this_machine(report.config, runtime_dir=runtime_dir)
+    lines += check_machine(machine)
+    return Examination(lines=tuple(lines), groups=tuple(selection.groups_summary(machine)))
+
+
+def check_machine(machine: Machine) -> list[Line]:
+    """What all checks say of a machine."""
+    return [line for check in CHECKS for line in check(machine)]
+
+
+def this_machine(config: Config, *, runtime_dir: Path) -> Machine:
+    """This machine as it is now, and what its daemon says if one runs. Blocks."""
+    machine = Machine(
+        config=config,
+        credentials=credential_settings(config),
+        status=_status(runtime_dir),
+        runtime_version=_runtime_version(),
+        host_name=socket.gethostname(),
+        kernel=platform.release(),
+        user_id=os.geteuid(),
+    )
+    try:
+        return attrs.evolve(machine, scan=scan_machine(config))
+    except BerthError as error:
+        return attrs.evolve(machine, scan_fault=str(error))
+
+
+def _status(runtime_dir: Path) -> Mapping[str, Any] | None:
+    try:
+        return ask(runtime_dir, "status")
+    except BerthError:
+        return None
+
+
+def _runtime_version() -> str:
+    """What containerd's program says of its version; empty without one."""
+    program = shutil.which("containerd")
+    if program is None:
+        return ""
+    command = [program, "--version"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()

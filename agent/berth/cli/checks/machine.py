@@ -1,0 +1,58 @@
+"""What the checks look at: a configuration, and the machine under a root folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from berth.config.schema import Config
+from berth.host.scan import HostScan
+from berth.kube.sources import CredentialSettings
+
+
+@attrs.frozen(kw_only=True)
+class Machine:
+    """One machine with a configuration for it.
+
+    Attributes:
+        credentials: Where they are looked for.
+        root: What stands for ``/``; tests give a tree of files.
+        scan: One look at its network devices; ``None`` when it could not be had.
+        scan_fault: Why not.
+        status: What the running daemon says of itself; ``None`` without one.
+        runtime_version: What the container runtime's program says; empty when unknown.
+        host_name: The kernel's word.
+        kernel: Its release.
+        user_id: Whose rights the checks have.
+    """
+
+    config: Config
+    credentials: CredentialSettings = attrs.field(factory=CredentialSettings)
+    root: Path = Path("/")
+    scan: HostScan | None = None
+    scan_fault: str = ""
+    status: Mapping[str, Any] | None = None
+    runtime_version: str = ""
+    host_name: str = ""
+    kernel: str = ""
+    user_id: int = 0
+
+    def at(self, path: Path | str) -> Path:
+        """Where an absolute path of the machine is found."""
+        return self.root / str(path).lstrip("/")
+
+    def read(self, path: Path | str) -> str | None:
+        """The text of a small file; ``None`` when there is none that can be read."""
+        try:
+            return self.at(path).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+
+    @property
+    def nri(self) -> Mapping[str, Any]:
+        """What the running daemon says of NRI; empty without one."""
+        found = (self.status or {}).get("nri")
+        return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,161 @@
+"""The container runtime: NRI, by which NICs come into pods, and CDI, by which devices do.
+
+What a socket says goes over what a file says: a file may have been changed since the runtime read
+it, or may be another's.
+
+Source: cases.md 16; nri-contracts.md §7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from berth.cli.checks.containerd import FILES, find_containerd
+from berth.cli.checks.crio import FILE, find_crio
+from berth.cli.checks.line import Level, Line
+from berth.cli.checks.machine import Machine
+from berth.cli.checks.runtime import RuntimeSettings, Setting, seconds
+from berth.errors import BerthError, HostError
+from berth.runtime.listeners import Occupant, probe_path
+
+TOPIC: Final = "NRI"
+CDI: Final = "CDI"
+
+OUR_FOLDER: Final = "/var/run/cdi"
+"""Where our CDI files are written."""
+
+_MEND: Final = "the runtime must be up, with NRI switched on"
+
+
+def check_socket(machine: Machine) -> Iterator[Line]:
+    """Whether the runtime is connected, or could be."""
+    socket = machine.config.nri.socket
+    if machine.nri:
+        if machine.nri["synchronized"]:
+            text = f"connected: {machine.nri['runtime']} at {machine.nri['socket']}"
+            yield Line(topic=TOPIC, level=Level.OK, text=text)
+        else:
+            text = f"the daemon is not connected: {machine.nri['reason']}"
+            yield Line(topic=TOPIC, level=Level.FAULT, text=text, mend=_MEND)
+        return
+    try:
+        occupant = probe_path(machine.at(socket))
+    except HostError as error:
+        yield Line(topic=TOPIC, level=Level.WARNING, text=f"{socket}: {error.found}")
+        return
+    found = {
+        Occupant.NOTHING: "there is no socket",
+        Occupant.DEAD: "the socket refuses connections",
+        Occupant.OTHER: f"there is {Occupant.OTHER.value}",
+    }.get(occupant)
+    if found is None:
+        yield Line(topic=TOPIC, level=Level.OK, text=f"the runtime listens at {socket}")
+    else:
+        yield Line(topic=TOPIC, level=Level.FAULT, text=f"{socket}: {found}", mend=_MEND)
+
+
+def check_runtime(machine: Machine) -> Iterator[Line]:
+    """What the runtimes' own configurations say."""
+    found = []
+    for find in (find_containerd, find_crio):
+        try:
+            settings = find(machine)
+        except BerthError as error:
+            yield Line(topic=TOPIC, level=Level.WARNING, text=str(error))
+            continue
+        if settings is not None:
+            found.append(settings)
+    for settings in found:
+        yield from _nri_lines(settings, machine)
+        yield from _cdi_lines(settings, machine)
+    if not found:
+        places = ", ".join((*FILES, FILE))
+        yield Line(
+            topic=TOPIC,
+            level=Level.NOTE,
+            text=f"no configuration of a runtime was found (looked for {places}); "
+            "containerd 1.7 has NRI and CDI off by default, later ones and CRI-O have them on",
+        )
+
+
+def _nri_lines(settings: RuntimeSettings, machine: Machine) -> Iterator[Line]:
+    for setting, switch in (
+        (settings.nri, settings.switch_nri),
+        (settings.connections, "drop that line"),
+    ):
+        if setting.value is False:
+            yield _off(setting, switch, settings, machine)
+    if settings.nri.value is None:
+        yield Line(
+            topic=TOPIC,
+            level=Level.NOTE,
+            text=f"{settings.nri.place} is not written: NRI is off in containerd 1.7, on from 2.0",
+        )
+    socket = settings.socket
+    if socket.value != str(machine.config.nri.socket):
+        yield Line(
+            topic=TOPIC,
+            level=Level.FAULT,
+            text=f"{socket.place} is {socket.value}, [nri] socket is {machine.config.nri.socket}",
+            mend=f'write [nri] socket = "{socket.value}"',
+        )
+    yield from _time_line(settings, machine)
+
+
+def _off(setting: Setting, switch: str, settings: RuntimeSettings, machine: Machine) -> Line:
+    how = "says that it is off" if setting.written else "is not written, and it is off by default"
+    connected = machine.nri.get("synchronized")
+    return Line(
+        topic=TOPIC,
+        level=Level.WARNING if connected else Level.FAULT,
+        text=f"{setting.place} {how}"
+        + (": it is on now, and not any more when the runtime restarts" if connected else ""),
+        mend=f"{switch}; {settings.restart}",
+    )
+
+
+def _time_line(settings: RuntimeSettings, machine: Machine) -> Iterator[Line]:
+    """The runtime must wait for a hook longer than the hook may take."""
+    given_s, ours_s = seconds(settings.timeout_s.value), machine.config.nri.timeout_s
+    if given_s is None or given_s - 0.5 >= ours_s:
+        return
+    yield Line(
+        topic=TOPIC,
+        level=Level.WARNING,
+        text=f"{settings.timeout_s.place} is {settings.timeout_s.value}: a hook gets "
+        f"{max(given_s - 0.5, 0):g} s of [nri] timeout_s = {ours_s:g}",
+        mend=f"give the runtime {ours_s + 0.5:g} s or more; {settings.restart}",
+    )
+
+
+def _cdi_lines(settings: RuntimeSettings, machine: Machine) -> Iterator[Line]:
+    cdi, folders = settings.cdi, settings.cdi_folders
+    if cdi.value is False:
+        how = "is false" if cdi.written else "is not written, and off by default"
+        yield Line(
+            topic=CDI,
+            level=Level.FAULT,
+            text=f"{cdi.place} {how}: containers start without their devices",
+            mend=f"{settings.switch_cdi}; {settings.restart}",
+        )
+    elif cdi.value is None:
+        text = f"{cdi.place} is not written: CDI is off in containerd 1.7, on from 2.0"
+        yield Line(topic=CDI, level=Level.NOTE, text=text)
+    known = folders.value if isinstance(folders.value, list) else []
+    if not any(_same_folder(machine, str(folder), OUR_FOLDER) for folder in known):
+        yield Line(
+            topic=CDI,
+            level=Level.FAULT,
+            text=f"{folders.place} lacks {OUR_FOLDER}, where the devices' files are written",
+            mend=f'add "{OUR_FOLDER}"; {settings.restart}',
+        )
+    elif cdi.value:
+        text = f"{settings.runtime} reads {OUR_FOLDER}"
+        yield Line(topic=CDI, level=Level.OK, text=text)
+
+
+def _same_folder(machine: Machine, one: str, other: str) -> bool:
+    """Whether two paths are one folder, as ``/run`` and ``/var/run`` are."""
+    return machine.at(Path(one)).resolve() == machine.at(Path(other)).resolve()

@@ -1,0 +1,20 @@
+"""Every command, in the order in which help lists them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from berth.cli import check, devices, facts, holds, plan, rehearse, reload, status, why
+from berth.cli.parsing import Command
+
+COMMANDS: Final[tuple[Command, ...]] = (
+    check.COMMAND,
+    devices.COMMAND,
+    status.COMMAND,
+    why.COMMAND,
+    holds.COMMAND,
+    plan.COMMAND,
+    reload.COMMAND,
+    rehearse.COMMAND,
+    facts.COMMAND,
+)

@@ -1,0 +1,94 @@
+"""``berth devices``: every NIC of this machine, offered or the reason why not."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any, Final
+
+from berth.cli.asking import NoDaemon, ask
+from berth.cli.exits import Exit
+from berth.cli.output import Output
+from berth.cli.parsing import Command, add_config, add_json
+from berth.cli.wording import listed
+
+HEADS: Final = ("DEVICE", "KIND", "GROUP", "LINK", "PCI", "DRIVER", "OFFERED", "HOLDER")
+
+
+def run(arguments: argparse.Namespace, output: Output) -> Exit:
+    """List the devices by the daemon's word, or by a look of our own."""
+    try:
+        answer = {"by": "daemon", **ask(arguments.runtime_dir, "devices")}
+    except NoDaemon:
+        answer = {"by": "scan", **_look(arguments)}
+        output.remark(
+            "berth: berthd is not running; this is what it would find by "
+            f"{arguments.config}, without claims that are held"
+        )
+    if arguments.json:
+        output.json(answer)
+    else:
+        _show(answer, output)
+    return Exit.WELL
+
+
+def _look(arguments: argparse.Namespace) -> Mapping[str, Any]:
+    # Imported here: the daemon's answer needs none of it.
+    from berth.cli.looking import look, read_config_or_defaults
+    from berth.node.views.devices import devices_view
+
+    return devices_view(look(read_config_or_defaults(arguments.config)).inventory)
+
+
+def _show(answer: Mapping[str, Any], output: Output) -> None:
+    devices = answer["devices"]
+    if devices:
+        output.table(HEADS, [_row(device) for device in devices])
+    else:
+        output.line("no network device was found")
+    if any(device["mode"] == "shared" for device in devices):
+        output.line()
+        output.line("Bandwidth of shared NICs is accounted among claims, and not enforced.")
+    for warning in answer["warnings"]:
+        output.remark(f"warning: {warning}")
+
+
+def _row(device: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        device["name"],
+        f"{device['kind']}, shared" if device["mode"] == "shared" else device["kind"],
+        device["group"] or "-",
+        device["ifname"] or "-",
+        device["pci"] or "-",
+        device["driver"] or "-",
+        _offered(device),
+        listed(device["held_by"], empty="-"),
+    )
+
+
+def _offered(device: Mapping[str, Any]) -> str:
+    """Yes, or the reason; of one that is held and would not be offered any more, both."""
+    reason = ": ".join(part for part in (device["reason"], device["detail"]) if part)
+    if not reason:
+        return "yes" if device["offered"] else "no"
+    return f"while held; then {reason}" if device["offered"] else reason
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    add_json(parser)
+
+
+COMMAND: Final = Command(
+    name="devices",
+    summary="every NIC of this machine, offered or the reason why not",
+    description="Lists every network device of this machine: its name in slices, its kind, the "
+    "group that takes it, and whether it is offered, or why not. The running daemon is asked; "
+    "without one the machine is looked at by the configuration, and the command says so.",
+    arguments=_add_arguments,
+    run=run,
+    examples=(
+        ("berth devices", "what is offered, and why the rest is not"),
+        ("berth devices --json", "the same for programs"),
+    ),
+)

@@ -1,0 +1,90 @@
+"""Where commands write: words for people, tables, or JSON for programs.
+
+Names of links and words of kernels come from outside, so nothing that is printed can steer a
+terminal. Tables are drawn by rich, which is loaded when the first one is; a table that goes into a
+pipe or a file is as wide as it needs to be, one line per row.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TextIO
+
+_PIPE_COLUMNS: Final = 4096
+_LEAST_COLUMNS: Final = 80
+
+
+class Output:
+    """What a command says.
+
+    Args:
+        out: For what was asked for.
+        err: For what went wrong, and for remarks.
+        columns: Width of the terminal; ``None`` when ``out`` is none.
+    """
+
+    def __init__(self, out: TextIO, err: TextIO, *, columns: int | None = None) -> None:
+        self._out = out
+        self._err = err
+        self._columns = columns
+
+    @classmethod
+    def standard(cls) -> Output:
+        """The process' own output and error."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                # A terminal of another encoding shows an escape instead of ending the command.
+                stream.reconfigure(errors="backslashreplace")
+        size = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        return cls(sys.stdout, sys.stderr, columns=size and max(size, _LEAST_COLUMNS))
+
+    def line(self, text: str = "") -> None:
+        """Write one line of the answer; line ends within it stay."""
+        self._out.write("\n".join(printable(part) for part in text.split("\n")) + "\n")
+
+    def json(self, value: Mapping[str, Any]) -> None:
+        """Write the answer for programs."""
+        self._out.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+    def remark(self, text: str) -> None:
+        """Say something beside the answer."""
+        self._err.write("\n".join(printable(part) for part in text.split("\n")) + "\n")
+
+    def raw(self, text: str) -> None:
+        """Write what is a document by itself."""
+        self._out.write(text)
+
+    def table(
+        self, heads: Sequence[str], rows: Iterable[Sequence[str]], *, indent: int = 0
+    ) -> None:
+        """Write a table; cells that are too long for a terminal are folded."""
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
+        for head in heads:
+            table.add_column(Text(head), overflow="fold", no_wrap=self._columns is None)
+        for row in rows:
+            table.add_row(*(Text(printable(cell)) for cell in row))
+        drawn = io.StringIO()
+        width = (self._columns or _PIPE_COLUMNS) - indent
+        Console(file=drawn, width=width, color_system=None, legacy_windows=False).print(table)
+        for line in drawn.getvalue().splitlines():
+            self._out.write(f"{' ' * indent}{line}".rstrip() + "\n")
+
+    def flush(self) -> None:
+        """Hand over what was written, so that a reader who has gone is noticed here."""
+        self._out.flush()
+        self._err.flush()
+
+
+def printable(text: str) -> str:
+    """``text`` with each character that is no visible one as its escape."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -1,0 +1,109 @@
+"""What a command is: its words, its arguments and what it does; and the parser made of them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import attrs
+
+from berth import __version__
+from berth.cli.output import Output
+
+CONFIG: Final = Path("/etc/berth/agent.toml")
+"""The configuration, unless a command is told another file."""
+
+RUNTIME_FOLDER: Final = Path("/run/berth")
+"""Where the daemon's socket is looked for."""
+
+SUMMARY: Final = "Asks the node agent berthd, and looks at this machine as it does."
+
+EPILOG: Final = """\
+exit codes:
+  0  well
+  1  a finding, or a refusal
+  2  the command line or the configuration is wrong
+  3  no daemon is running, and the command needs one
+"""
+
+Run: TypeAlias = "Callable[[argparse.Namespace, Output], int]"
+
+
+def _no_arguments(_: argparse.ArgumentParser) -> None:
+    return
+
+
+@attrs.frozen(kw_only=True)
+class Command:
+    """One command.
+
+    Attributes:
+        summary: One line, for the list of commands.
+        description: What it does, whom it asks, what its answer means.
+        examples: Command lines, each with what it is for.
+        arguments: Adds what is its own to its parser.
+    """
+
+    name: str
+    summary: str
+    description: str
+    run: Run
+    examples: tuple[tuple[str, str], ...] = ()
+    arguments: Callable[[argparse.ArgumentParser], None] = _no_arguments
+
+
+def make_parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
+    """The parser of the whole command line; what it parses has the command as ``command``."""
+    parser = argparse.ArgumentParser(
+        prog="berth",
+        description=SUMMARY,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"berth {__version__}")
+    _add_runtime_dir(parser, default=RUNTIME_FOLDER)
+    choices = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in commands:
+        added = choices.add_parser(
+            command.name,
+            help=command.summary,
+            description=command.description,
+            epilog=_examples(command),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        command.arguments(added)
+        # The same option behind the command: there its default must not hide what stood before.
+        _add_runtime_dir(added, default=argparse.SUPPRESS)
+        added.set_defaults(command=command)
+    return parser
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Let a command be told another configuration."""
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=CONFIG,
+        metavar="FILE",
+        help="the configuration (default: %(default)s)",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Let a command answer for programs."""
+    parser.add_argument("--json", action="store_true", help="answer in JSON, for programs")
+
+
+def _add_runtime_dir(parser: argparse.ArgumentParser, *, default: object) -> None:
+    parser.add_argument("--runtime-dir", type=Path, default=default, help=argparse.SUPPRESS)
+
+
+def _examples(command: Command) -> str | None:
+    if not command.examples:
+        return None
+    lines = [f"  {line}\n      {meaning}" for line, meaning in command.examples]
+    return "examples:\n" + "\n".join(lines)

@@ -1,0 +1,134 @@
+"""``berth plan``: what would be done for a claim, or why it would be refused."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from berth.cli.exits import Exit
+from berth.cli.output import Output
+from berth.cli.parsing import Command, add_config, add_json
+from berth.cli.wording import listed
+
+if TYPE_CHECKING:
+    # Loaded when the command runs: it is the daemon's whole judgement.
+    from berth.cli.planning import ClaimPlan, DevicePlan
+
+HEADS: Final = ("PLACE", "FIELD", "WHAT")
+
+
+def run(arguments: argparse.Namespace, output: Output) -> Exit:
+    """Plan the claims of a file."""
+    from berth.cli.factfile import read_facts
+    from berth.cli.looking import read_config, scan_machine
+    from berth.cli.planning import plan_claims
+    from berth.rehearsal.manifests import read_manifests
+
+    config = read_config(arguments.config)
+    manifests = read_manifests(arguments.claim)
+    facts = arguments.facts
+    scan = read_facts(facts) if facts is not None else scan_machine(config)
+    plans = plan_claims(manifests, scan, config)
+    if arguments.json:
+        output.json({"claims": [_document(each) for each in plans], "notes": list(manifests.notes)})
+    else:
+        for note in manifests.notes:
+            output.remark(f"note: {note}")
+        for each in plans:
+            _show(each, output)
+    return Exit.FINDING if any(each.faults for each in plans) else Exit.WELL
+
+
+def _show(claim: ClaimPlan, output: Output) -> None:
+    output.line(f"claim {claim.name} (pod {listed(claim.pods)})")
+    if not claim.allocated and not claim.faults:
+        devices = listed(device.device for device in claim.devices)
+        output.line(f"  it has no allocation: as if it were given {devices}")
+    for note in claim.notes:
+        output.line(f"  note: {note}")
+    if claim.faults:
+        output.line("  refused:")
+    for fault in claim.faults:
+        output.line(f"  {fault}")
+    for device in claim.devices:
+        output.line(f'  {device.device} (request "{device.request}"): {_way(device)}')
+        if device.steps:
+            output.table(HEADS, _rows(device), indent=4)
+    output.line()
+
+
+def _way(device: DevicePlan) -> str:
+    if device.mode == "look":
+        return "only looked at (adminAccess), nothing is moved"
+    return f"{device.mode}, in the pod as {device.interface}"
+
+
+def _rows(device: DevicePlan) -> Iterator[tuple[str, str, str]]:
+    from berth.cli.steptext import words
+
+    for step in device.steps:
+        yield step.place.value, step.field, words(step.change)
+
+
+def _document(claim: ClaimPlan) -> dict[str, Any]:
+    return {
+        "claim": claim.name,
+        "pods": list(claim.pods),
+        "allocated": claim.allocated,
+        "faults": list(claim.faults),
+        "notes": list(claim.notes),
+        "devices": [
+            {
+                "device": device.device,
+                "request": device.request,
+                "mode": device.mode,
+                "interface": device.interface,
+                "steps": [
+                    {"place": place, "field": field, "what": what}
+                    for place, field, what in _rows(device)
+                ],
+            }
+            for device in claim.devices
+        ],
+    }
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "claim",
+        type=Path,
+        metavar="CLAIM.yaml",
+        help="ResourceClaims and ResourceClaimTemplates, with the pods that use them if you like",
+    )
+    parser.add_argument(
+        "--facts",
+        type=Path,
+        metavar="FILE",
+        help="plan for the machine of which `berth facts --save` made this file, "
+        "instead of this one",
+    )
+    add_config(parser)
+    add_json(parser)
+
+
+COMMAND: Final = Command(
+    name="plan",
+    summary="what would be done for a claim, step by step, or why it would be refused",
+    description="Takes a YAML file with claims or claim templates and tells what berth would do "
+    "for them on this machine: every netlink step with its place (at home, or in the pod) and the "
+    "field that asks for it; or every fault, in the words that kubelet would show in the pod's "
+    "event. Nothing is changed. A claim without an allocation gets one out of the devices that the "
+    "groups offer. Claims that the running daemon holds are not considered. "
+    "Ends with 1 if a claim would be refused.",
+    arguments=_add_arguments,
+    run=run,
+    examples=(
+        ("berth plan claim.yaml", "try a claim on this node"),
+        (
+            "berth plan claim.yaml --facts node7.json --config agent.toml",
+            "try it far from any node",
+        ),
+    ),
+)

@@ -1,0 +1,104 @@
+"""``berth why``: what keeps a pod, or what becomes of a device."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from berth.cli.asking import ask
+from berth.cli.exits import Exit
+from berth.cli.output import Output
+from berth.cli.parsing import Command, add_json
+from berth.cli.wording import listed, tallied
+
+
+def run(arguments: argparse.Namespace, output: Output) -> Exit:
+    """Tell all that the daemon knows of the thing that is asked about."""
+    answer = ask(arguments.runtime_dir, "why", what=arguments.what)
+    if arguments.json:
+        output.json(answer)
+    else:
+        for line in render(answer):
+            output.line(line)
+    return Exit.WELL if answer["found"] else Exit.FINDING
+
+
+def render(answer: Mapping[str, Any]) -> Iterator[str]:
+    """The answer as lines."""
+    for subject in answer["found"]:
+        yield from _device(subject) if subject["kind"] == "device" else _pod(subject)
+        yield ""
+    if not answer["found"]:
+        yield from _unknown(answer["asked"])
+    yield from _node(answer["node"])
+
+
+def _pod(subject: Mapping[str, Any]) -> Iterator[str]:
+    uid = f" ({subject['uid']})" if subject["uid"] else ""
+    yield f"{subject['kind']} {subject['name']}{uid}"
+    yield from _verdict(subject)
+    for claim in subject["claims"]:
+        named = f"claim {claim['claim']}" if claim["claim"] else f"pod {listed(claim['pods'])}"
+        yield f"  {named}: {claim['says']}"
+        for device in claim["devices"]:
+            yield f'    {device["device"]} (request "{device["request"]}"): {device["says"]}'
+
+
+def _device(subject: Mapping[str, Any]) -> Iterator[str]:
+    device = subject["device"]
+    yield f"device {subject['name']} ({device['identity']})"
+    yield from _verdict(subject)
+    for key in ("kind", "group", "mode", "ifname", "pci", "driver", "mac"):
+        if device[key]:
+            yield f"  {key}: {device[key]}"
+    for holder in subject["holders"]:
+        pods = listed(holder["pods"], empty="no pod")
+        yield f"  claim {holder['claim']} ({pods}): {holder['says']}"
+
+
+def _verdict(subject: Mapping[str, Any]) -> Iterator[str]:
+    yield f"  → {subject['verdict']}"
+    if subject["mend"]:
+        yield f"    {subject['mend']}"
+
+
+def _unknown(asked: str) -> Iterator[str]:
+    yield f"{asked}: no pod, claim or device of this node is so called"
+    yield "  Kubelet asks for a claim when its pod has come to this node. `kubectl describe pod`"
+    yield "  tells where the pod is, and why the scheduler finds no device for it."
+    yield ""
+
+
+def _node(node: Mapping[str, Any]) -> Iterator[str]:
+    nics = node["nics"]
+    excluded = f"; not offered: {tallied(nics['excluded'])}" if nics["excluded"] else ""
+    offered, held = nics["offered"], nics["held"]
+    yield f"this node: {nics['seen']} NICs, {offered} offered, {held} held{excluded}"
+    yield from (f"  {trouble}" for trouble in node["troubles"])
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "what",
+        metavar="POD|DEVICE",
+        help="a pod or claim as NAMESPACE/NAME, name or UID; a device by its name in slices, "
+        "interface name, PCI address, identity or hardware address",
+    )
+    add_json(parser)
+
+
+COMMAND: Final = Command(
+    name="why",
+    summary="why a pod does not start, or what becomes of a device",
+    description="Tells everything that this node knows of a pod that does not start: its claims, "
+    "their devices, how far each NIC is on its way, the last fault in the kernel's words, and what "
+    "is waited for. Of a device it tells why it is not offered, or who holds it. "
+    "Ends with 1 when nothing here is so called.",
+    arguments=_add_arguments,
+    run=run,
+    examples=(
+        ("berth why default/web-0", "why does this pod not start?"),
+        ("berth why ens1f0", "why is this NIC not offered?"),
+    ),
+)

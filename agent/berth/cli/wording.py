@@ -1,0 +1,34 @@
+"""Numbers and lists as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def duration(seconds: float) -> str:
+    """A time span in its two largest units: ``2 d 3 h``."""
+    left = round(seconds)
+    parts = []
+    for size, unit in _UNITS:
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2]) or "0 s"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """``1 slice``, ``2 slices``."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def listed(words: Iterable[object], *, empty: str = "none") -> str:
+    """Words with commas, or what stands for none."""
+    return ", ".join(str(word) for word in words) or empty
+
+
+def tallied(counts: Mapping[str, int]) -> str:
+    """``2 uplink, 1 enslaved``: the larger first."""
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return listed(f"{count} {name}" for name, count in ordered)
