@@ -10,6 +10,7 @@ Source: KC §3.2, §3.3, §3.5.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
@@ -47,8 +48,11 @@ class ClaimService(Protocol):
     long a call may take; a cancel leaves nothing that a later call could not go on from.
     """
 
-    async def prepare(self, ref: ClaimRef) -> PreparedClaim:
+    async def prepare(self, ref: ClaimRef, *, beside: Sequence[ClaimRef] = ()) -> PreparedClaim:
         """Make a claim's devices ready for its pod.
+
+        Args:
+            beside: All claims of the request, which are those of one pod, in its order.
 
         Raises:
             ClaimError: This claim cannot be prepared now; kubelet asks again in 60 to 90 s.
@@ -115,7 +119,8 @@ class DraService:
     def _service(self, dialect: Dialect) -> Service:
         async def prepare(request: Any, call: Call) -> Message:
             requested = read_claims(request.claims)
-            outcomes = await self._work("prepare", requested, call, self._claims.prepare)
+            prepare_one = partial(self._claims.prepare, beside=requested.claims)
+            outcomes = await self._work("prepare", requested, call, prepare_one)
             return dialect.prepare_answer(outcomes)
 
         async def unprepare(request: Any, call: Call) -> Message:

@@ -12,7 +12,7 @@ Source: network.md §4; KC §3 for what kubelet does and when.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -20,7 +20,7 @@ import trio
 
 from berth.errors import BerthError, ClaimError, HostError
 from berth.kube.api import KubeApi
-from berth.model.claim import ClaimRef, PreparedClaim
+from berth.model.claim import Claim, ClaimRef, PreparedClaim
 from berth.nic.config.group import GroupPolicy
 from berth.nic.record import SandboxRef, Stage
 from berth.node.claimstatus import StatusSink, now_text
@@ -68,6 +68,7 @@ class Claims:
         self._handout = handout
         self._status = status
         self._troubles = troubles
+        self._drafts: dict[str, ClaimRecord] = {}
         self._reservation = Reservation(
             settings.driver,
             api=api,
@@ -82,8 +83,11 @@ class Claims:
         """Judge claims from now on by other groups; what is prepared stays as it is."""
         self._settings = attrs.evolve(self._settings, policies=policies)
 
-    async def prepare(self, ref: ClaimRef) -> PreparedClaim:
+    async def prepare(self, ref: ClaimRef, *, beside: Sequence[ClaimRef] = ()) -> PreparedClaim:
         """Make the claim's devices ready for its pod, waiting for what may come soon.
+
+        Args:
+            beside: The claims of its pod that are prepared together, in the pod's order.
 
         Raises:
             ClaimError: It is refused, or what it waited for did not come in the caller's time.
@@ -93,7 +97,7 @@ class Claims:
             async with self._records.lock(ref.uid):
                 record = self._records.get(ref.uid)
                 if record is None or not self._stands(record):
-                    record = await self._prepare(ref)
+                    record = await self._prepare(ref, beside)
                 else:
                     await self._handout.write(record)
         except BerthError as error:
@@ -185,9 +189,10 @@ class Claims:
                     await self._close_quietly(record.claim.uid)
             await self._records.changes.wait_changed(version)
 
-    async def _prepare(self, ref: ClaimRef) -> ClaimRecord:
+    async def _prepare(self, ref: ClaimRef, beside: Sequence[ClaimRef]) -> ClaimRecord:
         await self._wait_undone(ref)
         claim = await self._api.get_claim(ref, driver=self._settings.driver)
+        siblings = await self._read_siblings(claim, beside)
         snapshot, admitted = await self._reservation.reserve(claim)
         try:
             record = draft(
@@ -195,17 +200,43 @@ class Claims:
                 snapshot,
                 admitted,
                 settings=self._settings,
-                records=self._records.all(),
+                # No await from here to the draft's place among them: two claims of a pod that
+                # are prepared together must see each other.
+                records=self._with_drafts(),
+                siblings=siblings,
             )
         except BaseException:
             self._ledger.release(ref.uid)
             raise
+        self._drafts[ref.uid] = record
         try:
             return await self._carry_out(record, snapshot)
         except BaseException:
             with trio.CancelScope(shield=True):
                 await self._undo(record)
             raise
+        finally:
+            del self._drafts[ref.uid]
+
+    async def _read_siblings(self, claim: Claim, beside: Sequence[ClaimRef]) -> tuple[Claim, ...]:
+        """Claims by their refs; one that cannot be read is left out, and not prepared either."""
+        found = {claim.ref.uid: claim}
+
+        async def read(ref: ClaimRef) -> None:
+            try:
+                found[ref.uid] = await self._api.get_claim(ref, driver=self._settings.driver)
+            except BerthError as error:
+                _log.debug("sibling not read", claim=ref, reason=error)
+
+        async with trio.open_nursery() as nursery:
+            for ref in beside:
+                if ref.uid not in found:
+                    nursery.start_soon(read, ref)
+        return tuple(found[ref.uid] for ref in beside if ref.uid in found)
+
+    def _with_drafts(self) -> tuple[ClaimRecord, ...]:
+        known = {record.claim.uid: record for record in self._records.all()}
+        return tuple({**known, **self._drafts}.values())
 
     async def _wait_undone(self, ref: ClaimRef) -> None:
         """Wait until an earlier life of the claim has let go of its devices."""

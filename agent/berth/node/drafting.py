@@ -8,9 +8,10 @@ import attrs
 
 from berth.model.claim import Claim, DeviceResult
 from berth.model.device import Attribute
-from berth.nic.config.devicefacts import HostFacts
+from berth.nic.config.devicefacts import HostFacts, Target
 from berth.nic.config.group import GroupPolicy
-from berth.nic.config.resolve import resolve
+from berth.nic.config.pod import assign_names
+from berth.nic.config.resolve import resolve, wished_names
 from berth.nic.config.values import AttachMode, ResolvedNic
 from berth.nic.record import NicRecord
 from berth.node.admission import Admitted
@@ -38,11 +39,14 @@ def draft(
     *,
     settings: Settings,
     records: Sequence[ClaimRecord],
+    siblings: Sequence[Claim] = (),
 ) -> ClaimRecord:
     """The claim's record before anything is done.
 
     Args:
-        records: Every other claim of the node.
+        records: Every claim of the node that is prepared, or has a draft already.
+        siblings: The claims of its pod that are prepared together, itself among them, in the
+            pod's order.
 
     Raises:
         Faults: The claim's configuration cannot be done; every fault is named.
@@ -57,6 +61,9 @@ def draft(
             driver=settings.driver,
             host=HostFacts(hardware_addrs=_hardware_addrs(snapshot, others)),
             others=_same_pod(claim, others),
+            skip_names=_names_of_siblings(
+                claim, siblings, snapshot, settings=settings, others=others
+            ),
         )
     }
     slots = {hold.device: (hold.slots, hold.limit) for hold in admitted.holds}
@@ -112,6 +119,42 @@ def _nic(wish: ResolvedNic, snapshot: Snapshot, settings: Settings) -> NicRecord
         parent_device=home.parent_device,
         parent_index=home.index if wish.mode is not AttachMode.MOVE else 0,
     )
+
+
+def _names_of_siblings(
+    claim: Claim,
+    siblings: Sequence[Claim],
+    snapshot: Snapshot,
+    *,
+    settings: Settings,
+    others: Sequence[ClaimRecord],
+) -> frozenset[str]:
+    """Names of NICs whose claims have no draft yet: all are named as if one after the other."""
+    drafted = {record.claim.uid for record in others}
+    wishes = [
+        (each.ref.uid, name)
+        for each in siblings
+        if each.ref.uid not in drafted
+        for name in wished_names(
+            each,
+            targets=_targets(each, snapshot),
+            policies=settings.policies,
+            driver=settings.driver,
+        )
+    ]
+    taken = {nic.name for nic in _same_pod(claim, others)}
+    names = assign_names([name for _, name in wishes], taken)
+    return frozenset(
+        name for (uid, _), name in zip(wishes, names, strict=True) if uid != claim.ref.uid
+    )
+
+
+def _targets(claim: Claim, snapshot: Snapshot) -> list[Target]:
+    return [
+        Target(result=result, facts=snapshot.facts[result.device])
+        for result in claim.results
+        if result.device in snapshot.facts
+    ]
 
 
 def _same_pod(claim: Claim, others: Sequence[ClaimRecord]) -> tuple[ResolvedNic, ...]:

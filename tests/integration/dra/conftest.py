@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -38,6 +38,7 @@ class Claims:
 
     def __init__(self) -> None:
         self.begun: list[str] = []
+        self.beside: Sequence[ClaimRef] = ()
         self.act: Callable[[ClaimRef], Awaitable[object]] = self._nothing
         self._changed = trio.lowlevel.ParkingLot()
 
@@ -49,8 +50,9 @@ class Claims:
         while uid not in self.begun:
             await self._changed.park()
 
-    async def prepare(self, ref: ClaimRef) -> PreparedClaim:
+    async def prepare(self, ref: ClaimRef, *, beside: Sequence[ClaimRef] = ()) -> PreparedClaim:
         """Prepare one device."""
+        self.beside = beside
         await self.unprepare(ref)
         device = PreparedDevice(
             requests=("nic",),

@@ -47,6 +47,7 @@ async def test_prepare_over_the_socket_gives_what_the_claim_service_gave(
             assert [note.detail for note in door.acts(Act.REGISTERED)] == ["v1.DRAPlugin"]
             assert str(door.plugin.statistics()) == "registered"
             assert door.plugin.statistics().claims.prepared == 2
+            assert [*door.claims.beside] == [ref("a"), ref("b")]
 
 
 async def test_old_version_alone_is_spoken_when_asked_for(open_door: OpenDoor) -> None:

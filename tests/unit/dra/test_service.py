@@ -1,7 +1,7 @@
 """The DRA service: each claim its own outcome, side by side, within kubelet's time."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -43,9 +43,11 @@ class Claims:
     def __init__(self, **acts: Callable[[ClaimRef], Awaitable[None]]) -> None:
         self.acts: Mapping[str, Callable[[ClaimRef], Awaitable[None]]] = acts
         self.seen: list[str] = []
+        self.beside: dict[str, list[str]] = {}
 
-    async def prepare(self, ref: ClaimRef) -> PreparedClaim:
+    async def prepare(self, ref: ClaimRef, *, beside: Sequence[ClaimRef] = ()) -> PreparedClaim:
         """Prepare by order."""
+        self.beside[ref.uid] = [each.uid for each in beside]
         await self.unprepare(ref)
         device = PreparedDevice(requests=("r",), pool="p", device=f"nic-{ref.uid}", cdi_ids=("i",))
         return PreparedClaim(ref=ref, devices=(device,))
@@ -85,6 +87,17 @@ async def test_prepare_works_on_all_claims_at_a_time(autojump_clock: MockClock) 
     }
     assert service.statistics().prepared == 20
     assert service.statistics().active == 0
+
+
+async def test_prepare_tells_each_claim_which_ones_are_prepared_with_it(
+    autojump_clock: MockClock,
+) -> None:
+    """Kubelet sends the claims of one pod together; their order is kept."""
+
+    claims = Claims()
+    await call(DraService(claims), "NodePrepareResources", "b", "a", "c")
+
+    assert claims.beside == {uid: ["b", "a", "c"] for uid in "abc"}
 
 
 @pytest.mark.parametrize("name", ["NodePrepareResources", "NodeUnprepareResources"])

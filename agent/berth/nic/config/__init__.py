@@ -8,7 +8,7 @@ by itself, on its device, and beside the pod's other NICs. Everything here is pu
 from berth.nic.config.devicefacts import DeviceFacts, HomeSettings, HostFacts, Target
 from berth.nic.config.document import from_document, to_document
 from berth.nic.config.group import GroupPolicy, check_groups, policies_of
-from berth.nic.config.resolve import given_names, resolve
+from berth.nic.config.resolve import resolve, wished_names
 from berth.nic.config.values import (
     AddressConfig,
     AttachMode,
@@ -46,8 +46,8 @@ __all__ = [
     "Target",
     "check_groups",
     "from_document",
-    "given_names",
     "policies_of",
     "resolve",
     "to_document",
+    "wished_names",
 ]

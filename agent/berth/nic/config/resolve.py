@@ -52,7 +52,7 @@ def resolve(
         driver: Our driver's name.
         host: What concerns all devices of the node.
         others: NICs of the same pod's other claims, as far as they are prepared.
-        skip_names: Names that claims of the pod ask for which are not prepared yet (`given_names`).
+        skip_names: Names that are left to claims of the pod which are not prepared yet.
 
     Returns:
         One for each target without admin access, in their order.
@@ -86,19 +86,22 @@ def resolve(
     return tuple(nic for nic, _ in nics)
 
 
-def given_names(
+def wished_names(
     claim: Claim, *, targets: Sequence[Target], policies: Mapping[str, GroupPolicy], driver: str
-) -> frozenset[str]:
-    """The interface names that a claim asks for; its faults are left for `resolve` to tell."""
+) -> tuple[str, ...]:
+    """The interface name that a claim asks for, for each of its NICs; empty where it asks for none.
+
+    Its faults are left for `resolve` to tell.
+    """
     report = Report()
     entries = read_entries(claim, targets, driver=driver, report=report)
-    names = set()
+    names = []
     for target in _wanted(targets):
         policy = policies.get(target.facts.group)
         if policy is not None:
             home = Place(report=report, root=str(target))
-            names.add(_draft(target, entries, policy, home).values().get("interface.name", ""))
-    return frozenset(names - {""})
+            names.append(_draft(target, entries, policy, home).values().get("interface.name", ""))
+    return tuple(names)
 
 
 def _wanted(targets: Sequence[Target]) -> list[Target]:

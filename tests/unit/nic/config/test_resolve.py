@@ -26,9 +26,9 @@ from berth.nic.config import (
     RouteScope,
     SysctlConfig,
     from_document,
-    given_names,
     resolve,
     to_document,
+    wished_names,
 )
 from berth.nic.config.report import FAULT_LIMIT
 from tests.unit.nic.config.claims import (
@@ -193,9 +193,9 @@ def test_names_when_another_claim_asks_first() -> None:
         results=results,
     )
     targets = targets_of(claim, NIC, NIC, attrs.evolve(NIC, group="old"))
-    names = given_names(claim, targets=targets, policies=POLICIES, driver=DRIVER)
+    names = wished_names(claim, targets=targets, policies=POLICIES, driver=DRIVER)
 
-    assert names == {"net1"}
+    assert names == ("net1", "")
     assert resolved(skip_names=names)[0].name == "net2"
 
 

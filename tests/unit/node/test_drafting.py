@@ -1,0 +1,113 @@
+"""Records of claims before anything is done, above all those that are prepared together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import permutations
+
+import attrs
+import pytest
+
+from berth.errors import Faults
+from berth.model.claim import Claim, Consumer
+from berth.model.device import Nic, NicKind
+from berth.model.inventory import Inventory
+from berth.nic.facts import Home
+from berth.node.admission import Admitted
+from berth.node.drafting import Settings, draft
+from berth.node.ledger import Hold
+from berth.node.record import ClaimRecord
+from berth.node.sighting import Memory
+from berth.node.snapshot import Snapshot
+from tests.unit.nic.config.claims import DRIVER, FAST, NIC, claim_of, entry, nic_result, targets_of
+
+POD = Consumer(resource="pods", name="web", uid="pod-1")
+SETTINGS = Settings(driver=DRIVER, boot_id="boot", policies={"fast": FAST})
+DEVICES = {"a": "nic-1", "b": "nic-2", "c": "nic-3"}
+SNAPSHOT = Snapshot(
+    inventory=Inventory(
+        nics=tuple(
+            Nic(identity=f"pci:{name}", name=name, kind=NicKind.PCI, group="fast")
+            for name in DEVICES.values()
+        ),
+        devices=(),
+    ),
+    facts={name: attrs.evolve(NIC, identity=f"pci:{name}") for name in DEVICES.values()},
+    homes={
+        name: Home(index=number, parent_device=name, driver="x")
+        for number, name in enumerate(DEVICES.values(), start=1)
+    },
+    hardware_addrs={},
+    memory=Memory(),
+)
+
+
+def _claim(name: str, parameters: Mapping[str, object], *, pod: Consumer = POD) -> Claim:
+    claim = claim_of(entry(parameters), results=[nic_result(device=DEVICES[name])], name=name)
+    return attrs.evolve(claim, consumers=(pod,))
+
+
+def _draft(claim: Claim, before: Sequence[ClaimRecord], siblings: Sequence[Claim]) -> ClaimRecord:
+    targets = targets_of(claim, SNAPSHOT.facts[claim.results[0].device])
+    hold = Hold(key=targets[0].facts.identity, device=targets[0].result.device, claim=claim.ref)
+    return draft(
+        claim,
+        SNAPSHOT,
+        Admitted(targets=targets, holds=(hold,)),
+        settings=SETTINGS,
+        records=before,
+        siblings=siblings,
+    )
+
+
+def _names(records: Sequence[ClaimRecord]) -> dict[str, str]:
+    return {
+        record.claim.name: device.nic.config.interface.name
+        for record in records
+        for device in record.devices
+        if device.nic is not None
+    }
+
+
+@pytest.mark.parametrize("order", [*permutations("abc")])
+def test_names_when_claims_of_a_pod_are_prepared_together(order: tuple[str, ...]) -> None:
+    """They follow the pod's order, whichever claim is drafted first; a wished one is left free."""
+
+    pod = [_claim("a", {}), _claim("b", {"interface": {"name": "net1"}}), _claim("c", {})]
+    claims = {claim.ref.name: claim for claim in pod}
+    drafts: list[ClaimRecord] = []
+    for name in order:
+        drafts.append(_draft(claims[name], drafts, pod))
+
+    assert _names(drafts) == {"a": "net2", "b": "net1", "c": "net3"}
+
+
+def test_names_when_a_claim_of_the_pod_was_prepared_before() -> None:
+    """Its name is taken, and it does not count among those that are prepared now."""
+
+    pod = [_claim("a", {}), _claim("b", {})]
+    early = _draft(pod[1], [], [pod[1]])
+    late = _draft(pod[0], [early], pod)
+
+    assert _names([early, late]) == {"b": "net1", "a": "net2"}
+
+
+def test_wish_when_two_claims_that_are_prepared_together_have_it() -> None:
+    """The one that is drafted later is refused, and told whose the name is."""
+
+    pod = [_claim(name, {"interface": {"name": "data0"}}) for name in ("a", "b")]
+    first = _draft(pod[1], [], pod)
+
+    with pytest.raises(Faults, match=r'"data0" is the name of nic-1 .*nic-2 \(claim team/b'):
+        _draft(pod[0], [first], pod)
+
+
+def test_names_when_claims_are_of_different_pods() -> None:
+    """What another pod has is no concern of this one."""
+
+    other = Consumer(resource="pods", name="db", uid="pod-2")
+    claims = [_claim("a", {}), _claim("b", {}, pod=other)]
+    first = _draft(claims[0], [], claims[:1])
+    second = _draft(claims[1], [first], claims[1:])
+
+    assert _names([first, second]) == {"a": "net1", "b": "net1"}
