@@ -16,16 +16,10 @@ from berth.errors import BerthError, ClaimError, HostError
 from berth.host.netlink.link import Link
 from berth.host.netlink.socket import Sender, send_now
 from berth.nic import plan
-from berth.nic.execute import (
-    Namespaces,
-    do,
-    look_home,
-    look_in_pod,
-    names_taken,
-    open_namespaces,
-)
+from berth.nic.execute import Namespaces, do, open_namespaces
 from berth.nic.homecoming import bring_home, link_at_home
 from berth.nic.identity import find_in_pod
+from berth.nic.look import look_home, look_in_pod, names_taken
 from berth.nic.record import NicRecord, SandboxRef, Stage
 from berth.nic.steps import Step
 from berth.nic.view import take_originals
@@ -83,7 +77,7 @@ def read_originals(
         link = spaces.home.link(index=index)
         if link is None:
             raise HostError(record.device, f"its link (index {index}) has vanished")
-        view = look_home(spaces.home, link)
+        view = look_home(spaces, link)
         return attrs.evolve(record, originals=take_originals(view, driver=driver, name=name))
 
 

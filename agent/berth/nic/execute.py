@@ -1,4 +1,4 @@
-"""Does the steps of a plan, and looks at links, in a worker thread that then ends.
+"""Does the steps of a plan, in the host's namespace and in a pod's; blocks, for worker threads.
 
 Everything here blocks: a move holds the kernel's rtnl lock for about 25 ms. The `Sender` is the
 seam by which a crash test ends the process before or after any message.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
@@ -33,7 +33,7 @@ from berth.host.netlink.route import Route, new_route
 from berth.host.netlink.rtnl import Rtnl
 from berth.host.netlink.rule import delete_rule, new_rule
 from berth.host.netlink.socket import Sender, send_now
-from berth.nic.settings import read_all, read_settings, write_settings
+from berth.nic.settings import write_settings
 from berth.nic.steps import (
     Altnames,
     Change,
@@ -47,11 +47,12 @@ from berth.nic.steps import (
     PutRoute,
     PutRule,
     PutSettings,
+    PutSwitches,
     RemoveLink,
     SetLink,
     Step,
 )
-from berth.nic.view import View
+from berth.nic.switches import write_switches
 
 
 class Namespaces:
@@ -61,12 +62,14 @@ class Namespaces:
         home: The host's tables.
         pod: The pod's tables; ``None`` when the work is at home alone.
         pod_fd: Descriptor of the pod's namespace; -1 without a pod.
+        send: How messages to other tables leave.
     """
 
-    def __init__(self, home: Rtnl, pod: Rtnl | None, pod_fd: int) -> None:
+    def __init__(self, home: Rtnl, pod: Rtnl | None, pod_fd: int, *, send: Sender) -> None:
         self.home = home
         self._pod = pod
         self.pod_fd = pod_fd
+        self.send = send
 
     @property
     def pod(self) -> Rtnl:
@@ -99,7 +102,7 @@ def open_namespaces(
     """
     with Rtnl.home(send=send) as home, contextlib.ExitStack() as stack:
         if not netns_path:
-            yield Namespaces(home, None, -1)
+            yield Namespaces(home, None, -1, send=send)
             return
         fd = stack.enter_context(netns_descriptor(netns_path))
         if inode and _inode(fd, netns_path) != inode:
@@ -107,7 +110,7 @@ def open_namespaces(
                 netns_path, "holds another network namespace by now", errno=errno.ENOENT
             )
         pod = stack.enter_context(Rtnl.of(fd, send=send))
-        yield Namespaces(home, pod, fd)
+        yield Namespaces(home, pod, fd, send=send)
 
 
 def inode_of(netns_path: str) -> int:
@@ -132,48 +135,6 @@ def _inode(fd: int, netns_path: str) -> int:
             errno=errno.EINVAL,
         )
     return found.st_ino
-
-
-def look(tables: Rtnl, link: Link) -> View:
-    """The link with all that hangs on it now, but its settings."""
-    return View(
-        link=link,
-        addresses=tables.addresses(index=link.index),
-        routes=tables.routes(index=link.index),
-        neighbors=tables.neighbors(index=link.index),
-    )
-
-
-def look_home(tables: Rtnl, link: Link) -> View:
-    """The same at home, with all its settings."""
-    return attrs.evolve(look(tables, link), sysctls=read_all(link.name), fresh=read_all("default"))
-
-
-def look_in_pod(spaces: Namespaces, link: Link, settings: Collection[str] = ()) -> View:
-    """The same in the pod, with the settings asked for."""
-    values: Mapping[str, int] = {}
-    if settings:
-        values = run_in_netns(spaces.pod_fd, lambda: read_settings(link.name, settings))
-    return attrs.evolve(look(spaces.pod, link), sysctls=values)
-
-
-def names_taken(links: Sequence[Link], *, but: int = 0) -> dict[str, str]:
-    """Every name and altname that finds a link, with that link's name.
-
-    Args:
-        but: Index of a link whose names do not count.
-    """
-    return {name: link.name for link in links if link.index != but for name in link.names}
-
-
-def find_taken(tables: Rtnl, names: Iterable[str], *, but: int = 0) -> frozenset[str]:
-    """Those of some names that find a link; on a host with many links cheaper than all of them.
-
-    Args:
-        but: Index of a link whose names do not count.
-    """
-    found = {name: tables.link(name=name) for name in names if name}
-    return frozenset(n for n, link in found.items() if link is not None and link.index != but)
 
 
 def do(spaces: Namespaces, step: Step, link: Link) -> None:
@@ -212,6 +173,8 @@ def _do(spaces: Namespaces, place: Place, change: Change, link: Link) -> None:
         tables.apply(delete_link(link.index, label=link.name))
     elif isinstance(change, PutSettings):
         _put_settings(spaces, place, change, link)
+    elif isinstance(change, PutSwitches):
+        write_switches(link.index, change.values, send=spaces.send)
     else:
         _do_table(tables, change, link)
 

@@ -25,15 +25,9 @@ from berth.host.netlink.link import IFF_UP, Link
 from berth.host.netlink.linkrequest import LinkChange
 from berth.host.netlink.namespace import HOME, netns_descriptor
 from berth.host.netlink.socket import Sender, send_now
-from berth.nic.execute import (
-    Namespaces,
-    do,
-    find_taken,
-    inode_of,
-    look_home,
-    open_namespaces,
-)
+from berth.nic.execute import Namespaces, do, inode_of, open_namespaces
 from berth.nic.identity import find_home, find_in_pod, is_record_home
+from berth.nic.look import find_taken, look_home
 from berth.nic.record import NicRecord, Originals, SandboxRef, Stage
 from berth.nic.restore import differences, free_name, restore
 from berth.nic.steps import Altnames, Change, Place, RemoveLink, SetLink, Step
@@ -119,7 +113,7 @@ def take_name(record: NicRecord, *, send: Sender = send_now) -> Homecoming:
             originals = record.originals
             if link is None or originals is None:
                 return _nowhere(record)
-            wanted = attrs.evolve(take_originals(look_home(spaces.home, link)), name=originals.name)
+            wanted = attrs.evolve(take_originals(look_home(spaces, link)), name=originals.name)
             if not find_taken(spaces.home, [wanted.name], but=link.index):
                 with contextlib.suppress(HostError):
                     # Linux renames a link that is up from 6.2 on; else it goes down for it.
@@ -198,7 +192,7 @@ def _seen(
         raise HostError("host", f"link {index} has vanished", errno=errno.ENODEV)
     names = (*_names(originals, index), *originals.altnames)
     taken = find_taken(spaces.home, names, but=index)
-    return link, look_home(spaces.home, link), taken
+    return link, look_home(spaces, link), taken
 
 
 def _after(link: Link, step: Step) -> Link:

@@ -70,6 +70,7 @@ class Originals:
         neighbors: Permanent ones.
         sysctls: Per-interface settings that differ from the namespace's default, by
             ``ipv4/<name>`` and ``ipv6/<name>``.
+        switches: What ethtool can turn of it, by ``feature/<name>`` and ``flag/<name>``.
         xdp_program_id: 0 when none was attached.
         driver: Kernel driver of its device; empty for virtual links.
     """
@@ -92,6 +93,7 @@ class Originals:
     routes: tuple[Route, ...] = ()
     neighbors: tuple[Neighbor, ...] = ()
     sysctls: Mapping[str, int] = attrs.field(factory=dict)
+    switches: Mapping[str, bool] = attrs.field(factory=dict)
     xdp_program_id: int = 0
     driver: str = ""
 

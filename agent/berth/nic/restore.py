@@ -31,6 +31,7 @@ from berth.nic.steps import (
     PutNeighbor,
     PutRoute,
     PutSettings,
+    PutSwitches,
     SetLink,
     Step,
 )
@@ -114,6 +115,9 @@ def _link_changes(
     settings = _setting_changes(originals, view)
     if settings:
         yield "sysctls", PutSettings(values=settings)
+    switches = {n: v for n, v in originals.switches.items() if view.switches.get(n, v) != v}
+    if switches:
+        yield "ethtool", PutSwitches(values=switches)
 
 
 def _address_value_changes(originals: Originals, view: View) -> Iterator[tuple[str, Change]]:

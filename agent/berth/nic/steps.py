@@ -125,9 +125,20 @@ class PutSettings:
     values: Mapping[str, int]
 
 
+@attrs.frozen(kw_only=True)
+class PutSwitches:
+    """Turn ethtool's switches of a link at home.
+
+    Attributes:
+        values: By ``feature/<name>`` and ``flag/<name>``.
+    """
+
+    values: Mapping[str, bool]
+
+
 Change: TypeAlias = (
     "SetLink | Altnames | MoveAway | MakeChild | RemoveLink | PutAddress | DropAddress"
-    " | PutRoute | PutRule | DropRule | PutNeighbor | PutSettings"
+    " | PutRoute | PutRule | DropRule | PutNeighbor | PutSettings | PutSwitches"
 )
 
 

@@ -39,6 +39,8 @@ class View:
         sysctls: Its settings by ``ipv4/<name>`` and ``ipv6/<name>``: at home all, in a pod those
             that were asked for and that it has.
         fresh: What a new link at home gets of them; empty in a pod.
+        switches: What ethtool can turn of it, by ``feature/<name>`` and ``flag/<name>``; empty in a
+            pod.
     """
 
     link: Link
@@ -47,6 +49,7 @@ class View:
     neighbors: tuple[Neighbor, ...] = ()
     sysctls: Mapping[str, int] = attrs.field(factory=dict)
     fresh: Mapping[str, int] = attrs.field(factory=dict)
+    switches: Mapping[str, bool] = attrs.field(factory=dict)
 
     @property
     def own_addresses(self) -> tuple[Address, ...]:
@@ -90,6 +93,7 @@ def take_originals(view: View, *, driver: str = "", name: str = "") -> Originals
         routes=view.own_routes,
         neighbors=view.own_neighbors,
         sysctls={n: v for n, v in view.sysctls.items() if view.fresh.get(n) not in {None, v}},
+        switches=dict(view.switches),
         xdp_program_id=link.xdp.program_id if link.xdp else 0,
         driver=driver,
     )

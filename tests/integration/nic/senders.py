@@ -8,11 +8,12 @@ import socket
 import struct
 from collections.abc import Callable, Iterator
 
-from berth.host.netlink.socket import send_now
+from berth.host.netlink.socket import NETLINK_GENERIC, send_now
 
 _HEAD = struct.Struct("=IHHII")
 _LINK_HEAD = struct.Struct("=BxHiII")
-_NLM_F_DUMP = 0x300
+# Commands that ask: of the control family, of ethtool's features and flags.
+_GENERIC_READS = frozenset({3, 11, 13})
 _READS = frozenset({18, 22, 26, 30, 34, 90, 106})
 RTM_NEWLINK = 16
 RTM_DELLINK = 17
@@ -26,16 +27,17 @@ _IFLA_NET_NS_FD = 28
 
 
 class Message:
-    """One message on its way, as far as tests ask."""
+    """One message on its way, as far as tests ask.
 
-    def __init__(self, data: bytes) -> None:
-        _, self.kind, self.flags, _, _ = _HEAD.unpack_from(data)
+    Attributes:
+        kind: RTM_*; 0 for one of generic netlink, whose numbers mean other things.
+    """
+
+    def __init__(self, sock: socket.socket, data: bytes) -> None:
+        generic = sock.proto == NETLINK_GENERIC
         self.body = data[_HEAD.size :]
-
-    @property
-    def reads(self) -> bool:
-        """It asks, and changes nothing."""
-        return self.kind in _READS
+        self.kind = 0 if generic else _HEAD.unpack_from(data)[1]
+        self.reads = self.body[0] in _GENERIC_READS if generic else self.kind in _READS
 
     @property
     def moves(self) -> bool:
@@ -67,7 +69,7 @@ class Watching:
 
     def __call__(self, sock: socket.socket, data: bytes, /) -> None:
         """Send one request."""
-        self.sent.append(Message(data))
+        self.sent.append(Message(sock, data))
         send_now(sock, data)
 
     @property
@@ -86,7 +88,7 @@ class Refusing:
 
     def __call__(self, sock: socket.socket, data: bytes, /) -> None:
         """Send one request, or raise."""
-        if self._picks(Message(data)):
+        if self._picks(Message(sock, data)):
             self.refused += 1
             raise OSError(self._number, os.strerror(self._number))
         send_now(sock, data)
@@ -101,7 +103,7 @@ class Before:
 
     def __call__(self, sock: socket.socket, data: bytes, /) -> None:
         """Send one request."""
-        if self._act is not None and self._picks(Message(data)):
+        if self._act is not None and self._picks(Message(sock, data)):
             act, self._act = self._act, None
             act()
         send_now(sock, data)
@@ -120,5 +122,5 @@ class DyingAfter:
     def __call__(self, sock: socket.socket, data: bytes, /) -> None:
         """Send one request, and perhaps no further one."""
         send_now(sock, data)
-        if self._picks(Message(data)):
+        if self._picks(Message(sock, data)):
             raise Died

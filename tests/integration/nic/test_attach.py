@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
-from berth.errors import ClaimError
+from berth.errors import ClaimError, HostError
 from berth.host.netlink.events import GROUP_LINK, EventSocket
 from berth.host.netlink.link import Link
 from berth.nic.attach import Budget, NotAttached, attach, verify
@@ -136,7 +136,7 @@ def test_attach_when_pod_has_the_wanted_name(bed: Bed, *, as_altname: bool) -> N
     assert f"pod team/pod-1: has a link '{name}' that the name 'net1' finds" in str(error)
     assert str(error).endswith("every NIC of the pod is home")
     assert not any(message.moves for message in sender.sent)
-    assert [Stage.HOME] == [record.stage for record in error.records]
+    assert [record.stage for record in error.records] == [Stage.HOME]
     assert bed.seen("v0") == before
 
 
@@ -332,7 +332,7 @@ def test_attach_of_a_child_when_its_address_is_in_use(bed: Bed) -> None:
 
     assert "interface.up" in str(error)
     assert pod.names() == set()
-    assert [Stage.HOME] == [record.stage for record in error.records]
+    assert [record.stage for record in error.records] == [Stage.HOME]
 
 
 def test_attach_of_three_when_the_last_fails(bed: Bed) -> None:
@@ -358,7 +358,7 @@ def test_attach_of_three_when_the_last_fails(bed: Bed) -> None:
 
     assert "routes[0] (net2)" in str(error)
     assert pod.names() == set()
-    assert [Stage.HOME] * 3 == [record.stage for record in error.records]
+    assert [record.stage for record in error.records] == [Stage.HOME] * 3
     assert [bed.seen(name) for name in names] == before
 
 
@@ -371,7 +371,7 @@ def test_attach_when_it_was_given_up_meanwhile(bed: Bed) -> None:
     assert decision.claim_late()
     error = refused(bed.pod(), staged(link), decision=decision)
 
-    assert [Stage.HOME] == [record.stage for record in error.records]
+    assert [record.stage for record in error.records] == [Stage.HOME]
     assert bed.seen("v0") == before
 
 
@@ -401,7 +401,7 @@ def test_attach_when_the_sandbox_is_gone(bed: Bed) -> None:
     with pytest.raises(NotAttached, match="No such file") as caught:
         attach([record], sandbox, budget=in_time(), decision=Decision())
 
-    assert [Stage.HOME] == [record.stage for record in caught.value.records]
+    assert [record.stage for record in caught.value.records] == [Stage.HOME]
     assert bed.seen("v0") == before
 
 
@@ -422,7 +422,7 @@ def test_stage_when_the_parent_is_down(bed: Bed) -> None:
     parent = bed.veth("v0")
     bed.home.ip("link", "set", "v0", "down")
 
-    with pytest.raises(Exception, match="the parent v0 is down: .*; set v0 up"):
+    with pytest.raises(HostError, match=r"the parent v0 is down: .*; set v0 up"):
         child_of(parent)
 
 
@@ -432,7 +432,7 @@ def test_read_originals_when_the_link_is_gone(bed: Bed) -> None:
     link = bed.veth("v0")
     bed.home.ip("link", "del", "v0")
 
-    with pytest.raises(Exception, match=f"nic-v0: its link \\(index {link.index}\\) has vanished"):
+    with pytest.raises(HostError, match=rf"nic-v0: its link \(index {link.index}\) has vanished"):
         reserved(link)
 
 

@@ -10,8 +10,10 @@ import pytest
 
 from berth.host.netlink.events import GROUP_LINK, EventSocket
 from berth.host.netlink.link import IFF_UP, Link
+from berth.host.netlink.socket import send_now
 from berth.nic.homecoming import bring_home, find_ended, is_alive, take_name
 from berth.nic.record import NicRecord, Stage
+from berth.nic.switches import read_switches, write_switches
 from tests.integration.nic.beds import (
     Bed,
     Pod,
@@ -156,6 +158,21 @@ def test_return_takes_an_xdp_program_off(bed: Bed) -> None:
     assert bed.seen("v0") == before
 
 
+def test_return_turns_ethtools_switches_back(bed: Bed) -> None:
+    """A feature that the pod switched off would slow the next holder down; it is on again."""
+
+    link = bed.veth("v0")
+    before = read_switches(link.index, send=send_now)
+    assert before["feature/tx-tcp-segmentation"]
+    pod = bed.pod()
+    (there,) = attached(pod, staged(link))
+    wild = {"feature/tx-tcp-segmentation": False, "feature/rx-gro": not before["feature/rx-gro"]}
+    pod.netns.run(lambda: write_switches(there.pod_index, wild, send=send_now))
+    home(there)
+
+    assert read_switches(link.index, send=send_now) == before
+
+
 def test_return_again_does_nothing(bed: Bed) -> None:
     """A NIC that is home is looked at and left alone."""
 
@@ -184,7 +201,7 @@ def test_return_of_what_was_only_staged(bed: Bed) -> None:
 
 
 def test_return_when_the_namespace_ended(bed: Bed) -> None:
-    """A virtual link dies with its pod's namespace, and is told as lost; a child was ours to end."""
+    """A virtual link dies with its pod's namespace and is lost; a child is just gone."""
 
     need_kind("macvlan")
     parent = bed.veth("v1")
@@ -353,7 +370,19 @@ def test_return_when_a_neighbor_was_learnt_meanwhile(bed: Bed) -> None:
     (there,) = attached(bed.pod(), staged(bed.link("v0")))
 
     def learn() -> None:
-        bed.home.ip(*"neigh replace 192.0.2.9 lladdr 02:00:00:00:00:77 dev v0 nud stale".split())
+        bed.home.ip(
+            *[
+                "neigh",
+                "replace",
+                "192.0.2.9",
+                "lladdr",
+                "02:00:00:00:00:77",
+                "dev",
+                "v0",
+                "nud",
+                "stale",
+            ]
+        )
 
     sender = Before(lambda m: m.kind == RTM_NEWNEIGH, learn)
     back = bring_home(there, send=sender).record

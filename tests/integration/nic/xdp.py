@@ -17,7 +17,7 @@ _BPF: Final = {"x86_64": 321, "aarch64": 280}.get(platform.machine(), 0)
 _BPF_PROG_LOAD: Final = 5
 _BPF_PROG_TYPE_XDP: Final = 6
 _GENERIC: Final = 2
-# r0 = XDP_PASS; exit
+# Register 0 becomes XDP_PASS, and the program ends.
 _PROGRAM: Final = struct.pack("=BBhi", 0xB7, 0, 0, 2) + struct.pack("=BBhi", 0x95, 0, 0, 0)
 
 _libc = ctypes.CDLL(None, use_errno=True)
