@@ -117,10 +117,18 @@ class Scanner:
     Args:
         sysfs: Where the machine is read.
         product: Gives the name of the model of a PCI function, by its address; empty when unknown.
+        home: Opens the kernel's tables.
     """
 
-    def __init__(self, sysfs: Sysfs, *, product: Callable[[str], str] = lambda _: "") -> None:
+    def __init__(
+        self,
+        sysfs: Sysfs,
+        *,
+        product: Callable[[str], str] = lambda _: "",
+        home: Callable[[], Rtnl] = Rtnl.home,
+    ) -> None:
         self._sysfs = sysfs
+        self._home = home
         self._product = product
         self._products: dict[str, str] = {}
         self._boot_id = read_boot_id()
@@ -142,7 +150,7 @@ class Scanner:
                 read.
             RemoteProtocolError: The kernel's answer was malformed.
         """
-        with Rtnl.home() as tables:
+        with self._home() as tables:
             netlink = tables.netlink
             links, devices = self._links_and_devices(netlink)
             functions = self._sysfs.functions({d.bearer.function for d in devices} - {""})

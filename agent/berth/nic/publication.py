@@ -144,7 +144,7 @@ def _fitting(key: str, value: Attribute) -> Attribute:
 
     A kernel string may hold bytes that are no text; no selector can name them.
     """
-    if not isinstance(value, str):
+    if not isinstance(value, str) or (value.isascii() and len(value) <= TEXT_LIMIT):
         return value
     text = value.encode(errors="ignore")
     if len(text) <= TEXT_LIMIT and text.decode() == value:

@@ -116,7 +116,8 @@ def survey(
         *topology.scan.functions,
         *(PciFunction(address=a) for a in topology.on_function if a not in topology.functions),
     ]
-    pci = [found for function in functions for found in _pci(function, topology, known)]
+    several = {identity.partition("/")[0] for identity in known if "/" in identity}
+    pci = [found for function in functions for found in _pci(function, topology, several)]
     return *pci, *_others(topology, groups, known)
 
 
@@ -135,8 +136,14 @@ def ambiguous_macs(topology: Topology) -> frozenset[str]:
     return frozenset(twice - {""})
 
 
-def _pci(function: PciFunction, topology: Topology, known: Collection[str]) -> Iterator[Found]:
-    """What one function is: itself, or each of its links."""
+def _pci(
+    function: PciFunction, topology: Topology, with_several: Collection[str]
+) -> Iterator[Found]:
+    """What one function is: itself, or each of its links.
+
+    Args:
+        with_several: Identities of functions known to have several links, wherever those are now.
+    """
     devices = topology.on_function.get(function.address, ())
     pf = topology.functions.get(function.physfn)
     bare = Found(
@@ -146,7 +153,7 @@ def _pci(function: PciFunction, topology: Topology, known: Collection[str]) -> I
         pf=pf,
         pf_link=_own_link(pf, topology) if pf is not None else None,
     )
-    several = any(identity.startswith(f"{bare.identity}/") for identity in known)
+    several = bare.identity in with_several
     if not devices:
         if not several:
             yield bare
