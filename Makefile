@@ -19,7 +19,7 @@ check: setup ## lint, types, layers, spelling, generated files
 	@tools/check
 
 test-fast: setup ## the tests that need neither a cluster nor minutes
-	$(BIN)/pytest tests/unit tests/integration -m 'not cluster'
+	$(BIN)/pytest tests/unit tests/integration -m 'not cluster and not slow'
 
 cluster: setup ## the tests on a real control plane, real kubelets and containerds
 	$(BIN)/pytest tests/cluster tests/integration -m cluster
