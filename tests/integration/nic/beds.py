@@ -80,6 +80,10 @@ class Bed:
         assert found is not None, name
         return found
 
+    def names(self) -> set[str]:
+        """The links at home but the loopback."""
+        return {row["ifname"] for row in self.home.ip_json("link")} - {"lo"}
+
     def seen(self, name: str) -> dict[str, Any]:
         """A link at home with all that hangs on it, as ``ip`` and ``/proc/sys`` tell it."""
         return look(self.home, name)

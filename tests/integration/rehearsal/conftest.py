@@ -21,6 +21,7 @@ from berth.errors import HostError
 from berth.rehearsal.enter import inside
 from berth.rehearsal.stage import Setting, Stage
 from berth.rehearsal.world import ROOT
+from tests.integration.rehearsal.players import until
 
 INSIDE = "BERTH_REHEARSAL_TEST"
 HERE = Path(__file__).parent
@@ -58,9 +59,7 @@ class WorldTest(pytest.Item):
         if " skipped" in done.stdout:
             pytest.skip(done.stdout)
 
-    def repr_failure(
-        self, excinfo: pytest.ExceptionInfo[BaseException], *_: Any, **__: Any
-    ) -> str:
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_: Any, **__: Any) -> str:
         """The other pytest's own report."""
         return str(excinfo.value)
 
@@ -112,6 +111,7 @@ def stages(nursery: trio.Nursery) -> Iterator[Stages]:
             await stage.world.add_nic(f"nic{number}", mac=mac(number))
         if start:
             await stage.start()
+            await until(lambda: len(stage.cluster.devices()) == nics)
         return stage
 
     yield set_stage

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import trio
+
+from berth.rehearsal import checks
 from berth.rehearsal.manifests import pod_using
 from berth.rehearsal.pods import Pod
 from berth.rehearsal.sandbox import PodName
 from berth.rehearsal.stage import Stage
 
 ADDRESS = "192.0.2.10/24"
+
+
+async def until(condition: Callable[[], bool], limit_s: float = checks.LIMIT_S) -> None:
+    """Wait until a condition outside holds; fails the test when it does not in time."""
+
+    async def asked() -> bool:
+        await trio.lowlevel.checkpoint()
+        return condition()
+
+    assert await checks.holds(asked, limit_s)
 
 
 def nic_claim(name: str, **parameters: Any) -> dict[str, Any]:
