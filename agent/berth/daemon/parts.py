@@ -16,7 +16,6 @@ from berth.dra.publisher import Publisher
 from berth.dra.registration import Places
 from berth.host.scan import read_boot_id
 from berth.host.sysfs import Sysfs
-from berth.kube.gateway import Gateway
 from berth.metadata.store import MetadataStore
 from berth.model.pod import Sandbox
 from berth.nic.config.group import policies_of
@@ -24,6 +23,7 @@ from berth.node.claims import Claims
 from berth.node.claimstatus import ClaimStatus
 from berth.node.discovery import Discovery
 from berth.node.drafting import Settings
+from berth.node.gateway import Gateway
 from berth.node.handout import Handout
 from berth.node.ledger import Ledger
 from berth.node.nics import Nics
