@@ -13,6 +13,8 @@ from typing import Any
 
 import attrs
 
+from berth.config.match import NicMatch
+from berth.config.nic import NicGroup
 from berth.host.netlink.address import IFA_F_PERMANENT, Address
 from berth.host.netlink.link import Link
 from berth.host.netlink.neighbor import Neighbor
@@ -24,6 +26,14 @@ from berth.nic.topology import Topology
 from tests.sysfs_tree import SysfsTree
 
 BOOT = "6f9619ff-8b86-4d01-b42d-00cf4fc964ff"
+
+
+def group(called: str = "fast", /, **facts: Any) -> NicGroup:
+    """A group: conditions of its match, and its own keys, by their names alike."""
+    conditions = {field.name for field in attrs.fields(NicMatch)}
+    match = NicMatch(**{key: value for key, value in facts.items() if key in conditions})
+    own = {key: value for key, value in facts.items() if key not in conditions}
+    return NicGroup(name=called, match=match, **own)
 
 
 class Machine:
