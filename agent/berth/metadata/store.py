@@ -12,7 +12,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from berth.cdi.document import Mount
 from berth.metadata.document import RequestMetadata, container_path, render
 from berth.runtime.files import host_error, make_folder, write_file
 from berth.runtime.threads import run_in_thread
@@ -30,13 +29,13 @@ class MetadataStore:
         self._driver = driver
         self._folder = kubelet_root / "plugins" / driver / "dra-device-metadata"
 
-    def mount(self, metadata: RequestMetadata) -> Mount:
-        """The bind mount that shows the file in a container."""
-        return Mount(
-            host_path=str(self._path(metadata)),
-            container_path=container_path(metadata, self._driver),
-            options=("ro", "bind"),
-        )
+    def path(self, metadata: RequestMetadata) -> Path:
+        """Where the file of one request lies on the host."""
+        return self._folder / metadata.claim.uid / metadata.base_request / "metadata.json"
+
+    def container_path(self, metadata: RequestMetadata) -> str:
+        """Where a container finds it."""
+        return container_path(metadata, self._driver)
 
     async def write(self, metadata: RequestMetadata) -> None:
         """Put the file of one request in place.
@@ -45,7 +44,7 @@ class MetadataStore:
             HostError: The folder is missing, full or read-only; the old file stands.
         """
         content = render(metadata, driver=self._driver)
-        await run_in_thread("files", _write, self._path(metadata), content)
+        await run_in_thread("files", _write, self.path(metadata), content)
 
     async def remove(self, claim_uid: str) -> None:
         """Take away every file of the claim; none is no fault.
@@ -58,9 +57,6 @@ class MetadataStore:
     async def claims(self) -> frozenset[str]:
         """UIDs of the claims that have files: what an interrupted unprepare may have left."""
         return frozenset(await run_in_thread("files", _folders, self._folder))
-
-    def _path(self, metadata: RequestMetadata) -> Path:
-        return self._folder / metadata.claim.uid / metadata.base_request / "metadata.json"
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.cdi.document import CdiDevice
+from berth.cdi.document import CdiDevice, Mount
 from berth.cdi.store import CdiStore
 from berth.metadata.document import DeviceEntry, RequestMetadata
 from berth.metadata.store import MetadataStore
@@ -114,10 +114,17 @@ class Handout:
         return [
             CdiDevice(
                 name=_request_name(record, metadata.base_request),
-                mounts=(self._metadata.mount(metadata),),
+                mounts=(self._mount(metadata),),
             )
             for metadata in request_metadata(record)
         ]
+
+    def _mount(self, metadata: RequestMetadata) -> Mount:
+        return Mount(
+            host_path=str(self._metadata.path(metadata)),
+            container_path=self._metadata.container_path(metadata),
+            options=("ro", "bind"),
+        )
 
 
 def request_metadata(record: ClaimRecord) -> tuple[RequestMetadata, ...]:
