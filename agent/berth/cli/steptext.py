@@ -26,6 +26,7 @@ from berth.nic.steps import (
     PutRoute,
     PutRule,
     PutSettings,
+    PutSwitches,
     RemoveLink,
     SetLink,
 )
@@ -36,40 +37,44 @@ _SCOPES: Final = {253: "link", 254: "host"}
 
 def words(change: Change) -> str:
     """What one step does: ``RTM_NEWADDR 192.0.2.10/24``."""
-    if isinstance(change, SetLink):
-        return f"RTM_NEWLINK {_link(change.change)}"
-    if isinstance(change, Altnames):
-        added = [f"RTM_NEWLINKPROP name {name} added" for name in change.add]
-        return ", ".join(added + [f"RTM_DELLINKPROP name {name} off" for name in change.remove])
-    if isinstance(change, MoveAway):
-        name = change.change.name
-        rest = _link(attrs.evolve(change.change, name=None))
-        return f"RTM_NEWLINK into the pod as {name}" + (f", {rest}" if rest else "")
-    if isinstance(change, MakeChild):
-        rest = _link(change.change)
-        made = f"RTM_NEWLINK {_kind(change.kind)} {change.name} made in the pod"
-        return f"{made}, {rest}" if rest else made
-    if isinstance(change, RemoveLink):
-        return "RTM_DELLINK"
-    return _in_pod(change)
+    match change:
+        case SetLink() | Altnames() | MoveAway() | MakeChild() | RemoveLink():
+            return _of_link(change)
+        case PutAddress():
+            return f"RTM_NEWADDR {_address(change.address)}"
+        case DropAddress():
+            return f"RTM_DELADDR {_address(change.address)}"
+        case PutRoute():
+            return f"RTM_NEWROUTE {_route(change.route)}"
+        case PutRule():
+            return f"RTM_NEWRULE {_rule(change.rule)}"
+        case DropRule():
+            return f"RTM_DELRULE {_rule(change.rule)}"
+        case PutNeighbor():
+            return f"RTM_NEWNEIGH {_neighbor(change.neighbor)}"
+        case PutSettings():
+            return f"/proc/sys/net {_values(change.values)}"
+        case PutSwitches():
+            return f"ETHTOOL_MSG_FEATURES_SET {_values(change.values)}"
 
 
-def _in_pod(
-    change: PutAddress | DropAddress | PutRoute | PutRule | DropRule | PutNeighbor | PutSettings,
-) -> str:
-    if isinstance(change, PutAddress):
-        return f"RTM_NEWADDR {_address(change.address)}"
-    if isinstance(change, DropAddress):
-        return f"RTM_DELADDR {_address(change.address)}"
-    if isinstance(change, PutRoute):
-        return f"RTM_NEWROUTE {_route(change.route)}"
-    if isinstance(change, PutRule):
-        return f"RTM_NEWRULE {_rule(change.rule)}"
-    if isinstance(change, DropRule):
-        return f"RTM_DELRULE {_rule(change.rule)}"
-    if isinstance(change, PutNeighbor):
-        return f"RTM_NEWNEIGH {_neighbor(change.neighbor)}"
-    return f"/proc/sys/net {_values(change.values)}"
+def _of_link(change: SetLink | Altnames | MoveAway | MakeChild | RemoveLink) -> str:
+    match change:
+        case SetLink():
+            return f"RTM_NEWLINK {_link(change.change)}"
+        case Altnames():
+            parts = [f"RTM_NEWLINKPROP name {name} added" for name in change.add]
+            return ", ".join(parts + [f"RTM_DELLINKPROP name {name} off" for name in change.remove])
+        case MoveAway():
+            rest = _link(attrs.evolve(change.change, name=None))
+            moved = f"RTM_NEWLINK into the pod as {change.change.name}"
+            return f"{moved}, {rest}" if rest else moved
+        case MakeChild():
+            rest = _link(change.change)
+            made = f"RTM_NEWLINK {_kind(change.kind)} {change.name} made in the pod"
+            return f"{made}, {rest}" if rest else made
+        case RemoveLink():
+            return "RTM_DELLINK"
 
 
 def _link(change: LinkChange) -> str:
@@ -145,4 +150,5 @@ def _neighbor(neighbor: Neighbor) -> str:
 
 
 def _values(values: Mapping[str, int]) -> str:
-    return " ".join(f"{name}={value}" for name, value in sorted(values.items()))
+    """Settings by name; switches are numbers here as well."""
+    return " ".join(f"{name}={int(value)}" for name, value in sorted(values.items()))
