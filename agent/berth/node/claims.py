@@ -162,13 +162,23 @@ class Claims:
             self._tell((uid,))
 
     async def missing(self, uids: Iterable[str], sandbox: SandboxRef) -> tuple[str, ...]:
-        """Devices of the claims that are not in the sandbox now."""
+        """Devices of the claims that are not in the sandbox now, or not told of in files yet.
+
+        A NIC that comes late is in the pod a moment before its containers could read of it.
+        """
         missing: list[str] = []
         for uid in uids:
             record = self._records.get(uid)
             if record is not None:
                 missing.extend(await self._nics.verify(record, sandbox))
-        return tuple(missing)
+            record = self._records.get(uid)
+            if record is not None:
+                missing.extend(
+                    device.result.device
+                    for device in record.devices
+                    if device.nic is not None and device.told != device.nic.network
+                )
+        return tuple(dict.fromkeys(missing))
 
     def of_pod(self, pod_uid: str) -> tuple[ClaimRecord, ...]:
         """The prepared claims that the pod uses."""

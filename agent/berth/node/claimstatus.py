@@ -1,7 +1,8 @@
 """Tells the API server how a claim's devices are: newest state wins, in the background.
 
 What cannot be told for want of rights is told once, in the journal, and then left alone: with
-kubelet's own credentials no claim status can be written.
+kubelet's own credentials no claim status can be written. What the server does not take of one
+claim concerns that claim alone, since its author may be the reason.
 
 Source: network.md §5; KC §7 for the entry and for how a refusal reads.
 """
@@ -15,7 +16,7 @@ from typing import Final, Protocol
 import attrs
 import trio
 
-from berth.errors import KubeError
+from berth.errors import ClaimError, KubeError
 from berth.kube.api import KubeApi
 from berth.kube.status import Condition, ConditionStatus, DeviceStatus
 from berth.model.claim import ClaimRef
@@ -24,8 +25,11 @@ from berth.node.record import ClaimRecord, HeldDevice
 from berth.runtime.backoff import BackOff
 from berth.runtime.logs import get_log
 
-_FORBIDDEN: Final = frozenset({401, 403, 422})
-_GONE: Final = frozenset({404, 409})
+_DEVICES: Final = ("status.devices",)
+# The path that is refused as a whole when the right to write into it is missing.
+
+_USABLE: Final = "Usable"
+
 _log = get_log(__name__)
 
 
@@ -69,12 +73,18 @@ def _conditions(nic: NicRecord, at: str) -> tuple[Condition, ...]:
         ready = ("AttachFailed", nic.fault)
     else:
         ready = ("AwaitingSandbox", "prepared; it goes into the pod's sandbox when that is made")
-    carrier = attached and nic.carrier
-    network = ("Usable", "") if carrier else ("NoCarrier" if attached else ready[0], "")
+    network = _network_word(nic) if attached else (ready[0], "")
     return (
         _condition("Ready", attached, *ready, at=at),
-        _condition("NetworkReady", carrier, *network, at=at),
+        _condition("NetworkReady", network[0] == _USABLE, *network, at=at),
     )
+
+
+def _network_word(nic: NicRecord) -> tuple[str, str]:
+    """Reason and message of ``NetworkReady`` for a NIC that is in its pod."""
+    if nic.duplicates:
+        return "DuplicateAddress", f"another station holds {', '.join(nic.duplicates)}"
+    return (_USABLE, "") if nic.carrier else ("NoCarrier", "")
 
 
 def _condition(kind: str, holds: bool, reason: str, message: str, *, at: str) -> Condition:
@@ -117,22 +127,25 @@ class ClaimStatus:
         self._manager = manager
         self._due: dict[str, _Due] = {}
         self._told: dict[str, _Due] = {}
+        self._refused: set[str] = set()
         self._wake = trio.Event()
         self._off = False
 
     def tell(self, record: ClaimRecord) -> None:
         """The claim is like this now; never blocks, and nothing is written if nothing changed."""
-        if self._off or not record.devices:
+        uid = record.claim.uid
+        if self._off or uid in self._refused or not record.devices:
             return
         at = now_text()
         devices = tuple(device_status(device, at=at) for device in record.devices)
-        self._due[record.claim.uid] = _Due(ref=record.claim, devices=devices)
+        self._due[uid] = _Due(ref=record.claim, devices=devices)
         self._wake.set()
 
     def forget(self, uid: str) -> None:
         """The claim is undone; what was not told yet is dropped."""
         self._due.pop(uid, None)
         self._told.pop(uid, None)
+        self._refused.discard(uid)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Write what is due, until cancelled."""
@@ -142,35 +155,39 @@ class ClaimStatus:
             await self._wake.wait()
             self._wake = trio.Event()
             while self._due:
-                uid, due = next(iter(self._due.items()))
-                if await self._write(uid, due):
+                if await self._write(next(iter(self._due))):
                     backoff = backoff.forgiven()
                     continue
                 backoff, delay_s = backoff.next_delay()
                 await trio.sleep(delay_s)
 
-    async def _write(self, uid: str, due: _Due) -> bool:
-        """Write one; gives whether there is nothing left to try again."""
-        due = _keep_times(due, self._told.get(uid))
+    async def _write(self, uid: str) -> bool:
+        """Write one; gives whether there is nothing of it left to try again."""
+        due = _keep_times(self._due[uid], self._told.get(uid))
         if due == self._told.get(uid):
-            self._due.pop(uid, None)
+            del self._due[uid]
             return True
         try:
             await self._api.apply_claim_status(
                 due.ref, due.devices, driver=self._driver, manager=self._manager
             )
         except KubeError as error:
-            return self._failed(uid, error)
-        if uid in self._due and _keep_times(self._due[uid], due) == due:
-            self._due.pop(uid)
-        self._told[uid] = due
+            return await self._failed(uid, due.ref, error)
+        # It may have been forgotten meanwhile, and then its next life is told from the beginning.
+        newest = self._due.get(uid)
+        if newest is not None:
+            self._told[uid] = due
+            if _keep_times(newest, due) == due:
+                del self._due[uid]
         return True
 
-    def _failed(self, uid: str, error: KubeError) -> bool:
-        if error.status in _GONE:
+    async def _failed(self, uid: str, ref: ClaimRef, error: KubeError) -> bool:
+        if uid not in self._due:
+            return True
+        if error.status == 404 or (error.status == 409 and await self._is_replaced(ref)):
             self.forget(uid)
             return True
-        if error.status in _FORBIDDEN:
+        if error.status == 403 or (error.status == 422 and error.fields == _DEVICES):
             self._off = True
             self._due.clear()
             _log.warning(
@@ -179,7 +196,25 @@ class ClaimStatus:
                 mend="use a service account with configs/kubernetes/rbac.yaml",
             )
             return True
-        _log.warning("claim status not written, trying again", reason=error)
+        if error.status == 422:
+            self.forget(uid)
+            self._refused.add(uid)
+            _log.warning("claim status is not taken, it is left alone", claim=ref, reason=error)
+            return True
+        # One that the server fails over must not hold up the others.
+        if uid in self._due:
+            self._due[uid] = self._due.pop(uid)
+        _log.warning("claim status not written, trying again", claim=ref, reason=error)
+        return False
+
+    async def _is_replaced(self, ref: ClaimRef) -> bool:
+        """Whether a conflict was about the claim itself, and not about a change of it."""
+        try:
+            await self._api.get_claim(ref, driver=self._driver)
+        except ClaimError:
+            return True
+        except KubeError as error:
+            return error.status == 404
         return False
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 import trio
 
+from berth.host.netlink.events import GROUP_LINK, EventSocket
 from berth.host.netlink.link import Link
 from berth.host.netlink.socket import Sender, send_now
 from berth.model.claim import ClaimRef, Consumer, DeviceResult
@@ -128,12 +129,17 @@ class Node:
         assert record is not None
         await self.records.put(attrs.evolve(record, revoked=True))
 
-    async def wait_stage(self, uid: str, stage: Stage, *, index: int = 0) -> NicRecord:
-        """Wait until a NIC is so far; five seconds are what anybody has."""
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until the records meet a condition; five seconds are what anybody has."""
         with trio.fail_after(5):
-            while self.nic(uid, index).stage is not stage:
-                await self.records.changes.wait_changed(self.records.changes.version)
-        return self.nic(uid, index)
+            version = self.records.changes.version
+            while not condition():
+                version = await self.records.changes.wait_changed(version)
+
+    async def wait_stage(self, uid: str, stage: Stage) -> NicRecord:
+        """Wait until the claim's first NIC is so far."""
+        await self.until(lambda: self.nic(uid).stage is stage)
+        return self.nic(uid)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -142,6 +148,13 @@ class Node:
             await nursery.start(self.nics.run)
             yield
             nursery.cancel_scope.cancel()
+
+
+async def links_until(condition: Callable[[], bool]) -> None:
+    """Wait until the links at home meet a condition; five seconds are what anybody has."""
+    with trio.fail_after(5), EventSocket([GROUP_LINK]) as events:
+        while not condition():
+            await events.receive()
 
 
 def _home(nic: NicRecord | None) -> int:

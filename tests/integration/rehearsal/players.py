@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import trio
 
+from berth.control import ControlClient
 from berth.rehearsal import checks
 from berth.rehearsal.manifests import pod_using
 from berth.rehearsal.pods import Pod
 from berth.rehearsal.sandbox import PodName
 from berth.rehearsal.stage import Stage
+from berth.runtime.threads import run_in_thread
 
 ADDRESS = "192.0.2.10/24"
 
 
-async def until(condition: Callable[[], bool], limit_s: float = checks.LIMIT_S) -> None:
+async def until(
+    condition: Callable[[], bool | Awaitable[bool]], limit_s: float = checks.LIMIT_S
+) -> None:
     """Wait until a condition outside holds; fails the test when it does not in time."""
 
     async def asked() -> bool:
         await trio.lowlevel.checkpoint()
-        return condition()
+        answer = condition()
+        return answer if isinstance(answer, bool) else await answer
 
     assert await checks.holds(asked, limit_s)
 
@@ -63,6 +68,19 @@ def schedule_by_template(stage: Stage, name: str) -> PodName:
 async def start_pod(stage: Stage, name: str, **parameters: Any) -> Pod:
     """A running pod with one NIC of its own."""
     return await stage.pods.start(schedule(stage, name, **parameters), stage.kubelet)
+
+
+async def ask(stage: Stage, verb: str) -> Mapping[str, Any]:
+    """What the daemon answers to the operator's command."""
+
+    def work() -> Mapping[str, Any]:
+        client = ControlClient(stage.world.runtime)
+        try:
+            return client.ask(verb)
+        finally:
+            client.close()
+
+    return await run_in_thread("control", work)
 
 
 def cdi_ids(pod: Pod) -> Mapping[str, tuple[str, ...]]:
