@@ -1,7 +1,8 @@
 """The API server for those who cannot wait for it to be there: one object over all connections.
 
-Credentials may come later than the daemon (a node joins its cluster after it boots). Until then
-reads of claims wait, since a prepare can afford to, and everything else fails at once.
+Credentials may come later than the daemon (a node joins its cluster after it boots), and a server
+may be away for a moment. Reads of claims wait for that, since a prepare can afford to and a failed
+one costs its pod a minute; everything else fails at once.
 """
 
 from __future__ import annotations
@@ -23,10 +24,13 @@ from berth.kube.api import (
 from berth.kube.slices import Slice
 from berth.kube.status import DeviceStatus
 from berth.model.claim import Claim, ClaimRef
+from berth.runtime.backoff import BackOff
 from berth.runtime.latest import Latest
 
 WAIT_S: Final = 20.0
-"""How long a read of a claim waits for a connection to the API server."""
+"""How long a read of a claim waits for an answer of the API server, all attempts together."""
+
+_BUSY: Final = 429
 
 
 class Gateway:
@@ -58,10 +62,21 @@ class Gateway:
         return server.identity
 
     async def get_claim(self, ref: ClaimRef, *, driver: str) -> Claim:
-        """The claim, as soon as there is a connection to ask by."""
+        """The claim, as soon as there is a server that answers."""
+        error = KubeError(f"claim {ref}", f"the API server gave no answer within {WAIT_S:.0f} s")
+        backoff = BackOff(first_s=0.2, most_s=2.0)
         with trio.move_on_after(WAIT_S):
-            await self.server.wait_value(lambda server: server is not None)
-        return await self._now().get_claim(ref, driver=driver)
+            while True:
+                try:
+                    return await self._now().get_claim(ref, driver=driver)
+                except KubeError as found:
+                    if not _is_passing(found):
+                        raise
+                    error = found
+                backoff, delay_s = backoff.next_delay()
+                with trio.move_on_after(delay_s):
+                    await self.server.wait_changed(self.server.version)
+        raise error
 
     async def list_slices(self, query: SliceQuery) -> tuple[Slice, ...]:
         """See `KubeApi`."""
@@ -113,3 +128,8 @@ class Gateway:
         if server is None:
             raise KubeError("API server", self._reason, mend="`berth status` shows the connection")
         return server
+
+
+def _is_passing(error: KubeError) -> bool:
+    """Whether nobody judged the request: no server, no answer, or one that is not well."""
+    return error.status in {0, _BUSY} or error.status >= 500

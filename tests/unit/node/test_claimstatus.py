@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import attrs
 import pytest
@@ -60,7 +61,7 @@ async def status(server: ClaimServer, nursery: trio.Nursery) -> AsyncIterator[Cl
     ],
 )
 def test_conditions_by_stage(
-    changes: dict[str, object], ready: tuple[str, str], network: tuple[str, str]
+    changes: dict[str, Any], ready: tuple[str, str], network: tuple[str, str]
 ) -> None:
     """A NIC is ready once it is in its pod, and its network once somebody may use it."""
 
