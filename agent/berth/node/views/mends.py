@@ -12,7 +12,7 @@ from berth.model.device import Nic
 
 _MENDS: Final[Mapping[str, str]] = {
     "uplink": "leave it to the node; if the node can do without it, "
-    'write [nic] uplink_ok = ["{identity}"]',
+    'write [nic] uplink_ok = ["{identity}"], and take_configured = true in its group',
     "enslaved": 'take it out of its master, or offer the master with mode = "shared"',
     "has-children": 'remove the links over it, or offer it with mode = "shared"',
     "has-vfs": 'offer its VFs instead: match = {{ pf = ["{ifname}"] }}',

@@ -247,7 +247,7 @@ def test_device_when_it_is_not_offered() -> None:
     )
     assert found["mend"] == (
         "leave it to the node; if the node can do without it, "
-        'write [nic] uplink_ok = ["pci:0000:01:00.0"]'
+        'write [nic] uplink_ok = ["pci:0000:01:00.0"], and take_configured = true in its group'
     )
 
 
