@@ -25,7 +25,7 @@ from berth.node.snapshot import Snapshot
 CLOSED: Final = "not-connected"
 """Exclusion of free NICs while the runtime's NRI is not connected."""
 
-_PASSING: Final = frozenset({CLOSED, "restore-failed", "link-elsewhere"})
+_PASSING: Final = frozenset({CLOSED, "restore-failed", "returning", "link-elsewhere"})
 """Reasons that may be gone in a moment."""
 
 
