@@ -32,13 +32,15 @@ Probe = Callable[[], Awaitable[None]]
 class Systemd:
     """Tells systemd how the daemon fares; without systemd it says nothing and does no harm.
 
+    Nothing here blocks: what systemd is too busy to take is told again with the next message.
+
     Args:
         environ: The environment: ``NOTIFY_SOCKET``, ``WATCHDOG_USEC`` and ``WATCHDOG_PID``.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        # sdnotify reads the process' environment itself; without the variable it leaks a socket.
-        self._notifier = sdnotify.SystemdNotifier() if environ.get("NOTIFY_SOCKET") else None
+        self._notifier = _notifier() if environ.get("NOTIFY_SOCKET") else None
+        self._untold: dict[str, str] = {}
         self.watchdog_s = _watchdog_s(environ)
         """After how many seconds without `alive` systemd restarts the daemon; None: never."""
 
@@ -69,13 +71,34 @@ class Systemd:
     def close(self) -> None:
         """Let go of the socket."""
         notifier, self._notifier = self._notifier, None
-        if notifier is not None and notifier.socket is not None:
+        if notifier is not None:
             notifier.socket.close()
 
     def _tell(self, *lines: str) -> None:
-        if self._notifier is not None:
-            # sdnotify encodes as Latin-1 and drops what does not fit; systemd reads UTF-8.
-            self._notifier.notify("\n".join(lines).encode().decode("latin-1"))
+        if self._notifier is None:
+            return
+        due = {**self._untold, **{line.partition("=")[0]: line for line in lines}}
+        try:
+            # sdnotify encodes as Latin-1; systemd reads UTF-8.
+            self._notifier.notify("\n".join(due.values()).encode().decode("latin-1"))
+        except OSError:
+            # A late sign of life would be a lie; the rest is still so when the next one is given.
+            due.pop("WATCHDOG", None)
+            self._untold = due
+        else:
+            self._untold = {}
+
+
+def _notifier() -> sdnotify.SystemdNotifier | None:
+    """A notifier that raises rather than waits while systemd's queue is full."""
+    try:
+        # It reads the process' environment itself.
+        notifier = sdnotify.SystemdNotifier(debug=True)
+    except OSError as error:
+        _log.warning("systemd cannot be told anything", reason=error)
+        return None
+    notifier.socket.setblocking(False)
+    return notifier
 
 
 def _status(text: str) -> str:

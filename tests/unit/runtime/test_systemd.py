@@ -54,6 +54,38 @@ def test_messages_of_each_kind(manager: socket.socket) -> None:
     ]
 
 
+def test_messages_when_systemd_does_not_read(manager: socket.socket) -> None:
+    """Nothing waits; the last word of each kind comes with the next message, but for old pings."""
+
+    systemd = Systemd(os.environ)
+    for number in range(1000):
+        systemd.status(str(number))
+    systemd.alive()
+    systemd.ready("ready")
+    assert told(manager)[-1] != "STATUS=999"
+    systemd.alive()
+    systemd.status("later")
+    systemd.close()
+
+    assert told(manager) == ["STATUS=ready\nREADY=1\nWATCHDOG=1", "STATUS=later"]
+
+
+# sdnotify leaves the socket to the garbage collector when it cannot connect it.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_socket_of_systemd_when_nobody_listens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The daemon runs on, and says once that nobody hears it."""
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as closed:
+        closed.bind(str(tmp_path / "notify"))
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    systemd = Systemd(os.environ)
+    systemd.ready("ready")
+
+    assert [record.getMessage() for record in caplog.records] == ["systemd cannot be told anything"]
+
+
 def test_reloading_carries_the_time(manager: socket.socket) -> None:
     """Systemd needs the moment at which a reload began."""
 
