@@ -203,7 +203,7 @@ def show(one: Sighting) -> Nic:
         ifindex=link.index if link else 0,
         pci=found.function.address if found.function else "",
         driver=found.driver,
-        mac=found.mac or (originals.mac if originals else ""),
+        mac=found.mac or _mac_then(holding),
         held_by=holding.claims if holding is not None else (),
         exclusion=one.exclusion,
     )
@@ -222,7 +222,7 @@ def show_absent(identity: str, holding: Holding) -> Nic:
         ifname=originals.name if originals else "",
         pci=address if identity.startswith("pci:") else "",
         driver=str(holding.first.device.attributes.get("driver", "")),
-        mac=originals.mac if originals else "",
+        mac=_mac_then(holding),
         held_by=holding.claims,
         exclusion=_against_absent(holding),
     )
@@ -238,6 +238,11 @@ def _kind_then(holding: Holding) -> NicKind:
     """The kind that a held device had at home; without its link it may seem another."""
     kind = holding.first.device.attributes.get("kind")
     return next((known for known in NicKind if known.value == kind), NicKind.VIRTUAL)
+
+
+def _mac_then(holding: Holding | None) -> str:
+    originals = holding.originals if holding is not None else None
+    return (originals.perm_mac or originals.mac) if originals is not None else ""
 
 
 def _mode(group: NicGroup | None, holding: Holding | None) -> NicMode:

@@ -94,9 +94,9 @@ class Machine:
         self.tree.link(name, link.index, on=folder)
         return link
 
-    def change(self, name: str, **facts: Any) -> Link:
-        """Change facts of a link; a new name is among them."""
-        link = attrs.evolve(self.links.pop(name), **facts)
+    def change(self, known: str, /, **facts: Any) -> Link:
+        """Change facts of a link; a new name may be among them."""
+        link = attrs.evolve(self.links.pop(known), **facts)
         self.links[link.name] = link
         return link
 
@@ -148,7 +148,7 @@ class Machine:
         )
 
     def _kind_of(self, index: int) -> str:
-        return next(link.kind for link in self.links.values() if link.index == index)
+        return next((link.kind for link in self.links.values() if link.index == index), "")
 
     def _mac(self) -> str:
         return f"02:5e:10:00:{self._index // 256:02x}:{self._index % 256:02x}"
