@@ -21,13 +21,13 @@ HEADS: Final = ("PLACE", "FIELD", "WHAT")
 
 def run(arguments: argparse.Namespace, output: Output) -> Exit:
     """Plan the claims of a file."""
+    from berth.cli.claimfile import read_claim_file
     from berth.cli.factfile import read_facts
     from berth.cli.looking import read_config, scan_machine
     from berth.cli.planning import plan_claims
-    from berth.rehearsal.manifests import read_manifests
 
     config = read_config(arguments.config)
-    manifests = read_manifests(arguments.claim)
+    manifests = read_claim_file(arguments.claim)
     facts = arguments.facts
     scan = read_facts(facts) if facts is not None else scan_machine(config)
     plans = plan_claims(manifests, scan, config)
@@ -36,7 +36,9 @@ def run(arguments: argparse.Namespace, output: Output) -> Exit:
     else:
         for note in manifests.notes:
             output.remark(f"note: {note}")
-        for each in plans:
+        for number, each in enumerate(plans):
+            if number:
+                output.line()
             _show(each, output)
     return Exit.FINDING if any(each.faults for each in plans) else Exit.WELL
 
@@ -56,7 +58,6 @@ def _show(claim: ClaimPlan, output: Output) -> None:
         output.line(f'  {device.device} (request "{device.request}"): {_way(device)}')
         if device.steps:
             output.table(HEADS, _rows(device), indent=4)
-    output.line()
 
 
 def _way(device: DevicePlan) -> str:

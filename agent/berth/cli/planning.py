@@ -7,17 +7,18 @@ plan. Claims are judged in the order of the pods, and each one knows those befor
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
+from berth.cli.claimfile import claims_of, classes_of, stable_uid
 from berth.config.schema import Config
-from berth.errors import BerthError, Faults
+from berth.errors import BerthError, ConfigError, Faults
 from berth.host.netlink.link import Link
 from berth.host.scan import HostScan
-from berth.kube.claims import POD_CLAIM_NAME, claim_from_json
+from berth.kube.claims import claim_from_json
+from berth.kube.quantity import parse_quantity
 from berth.kube.slices import device_json
 from berth.model.claim import Claim
 from berth.nic import plan
@@ -29,15 +30,12 @@ from berth.node.drafting import Settings, draft
 from berth.node.ledger import Ledger
 from berth.node.record import ClaimRecord
 from berth.node.sighting import Memory, Outlook
-from berth.node.snapshot import Snapshot, judge
+from berth.node.snapshot import judge
 from berth.rehearsal.manifests import Manifests
 from berth.rehearsal.scheduler import allocate
 
 NODE: Final = "this-node"
 """Stands for the node where the configuration names none."""
-
-TYPES: Final = ("nic", "nic-shared", "nic-vfio", "rdma")
-"""Types of device for which a class is shipped (``configs/kubernetes/deviceclasses.yaml``)."""
 
 
 @attrs.frozen(kw_only=True)
@@ -45,8 +43,8 @@ class DevicePlan:
     """What would be done for one device.
 
     Attributes:
-        interface: Its name in the pod; empty for a device that is only looked at.
         mode: ``move``, ``macvlan`` …; ``look`` for admin access.
+        interface: Its name in the pod; empty for a device that is only looked at.
     """
 
     device: str
@@ -75,19 +73,29 @@ class ClaimPlan:
     devices: tuple[DevicePlan, ...] = ()
 
 
+@attrs.frozen(kw_only=True)
+class _Begun:
+    """A claim on its way to a plan; ``None`` when it has no allocation."""
+
+    plan: ClaimPlan
+    claim: Claim | None = None
+
+
 def plan_claims(manifests: Manifests, scan: HostScan, config: Config) -> tuple[ClaimPlan, ...]:
     """Plan every claim that the pods of the manifests use, in their order."""
-    return tuple(_Planner(manifests, scan, config).plan())
+    planner = _Planner(manifests, scan, config)
+    begun = [planner.begin(value) for value in claims_of(manifests)]
+    claims = [each.claim for each in begun if each.claim is not None]
+    return tuple(planner.finish(each, claims) for each in begun)
 
 
 class _Planner:
     """Plans one claim after the other; each takes its devices from those after it."""
 
     def __init__(self, manifests: Manifests, scan: HostScan, config: Config) -> None:
-        self._manifests = manifests
-        self._config = config
         self._driver = config.dra.driver
         self._node = config.node.name or NODE
+        self._classes = classes_of(manifests, self._driver)
         self._links = {link.index: link for link in scan.links}
         self._snapshot = judge(scan, Outlook(table=config.nic), Memory())
         self._settings = Settings(
@@ -97,39 +105,58 @@ class _Planner:
         self._records: list[ClaimRecord] = []
         self._allocated: list[Mapping[str, Any]] = []
 
-    def plan(self) -> Iterator[ClaimPlan]:
-        for value in claims_of(self._manifests):
-            metadata = value["metadata"]
-            begun = ClaimPlan(
-                name=f"{metadata['namespace']}/{metadata['name']}",
-                pods=tuple(pod["name"] for pod in value["status"]["reservedFor"]),
-                allocated="allocation" in value["status"],
-            )
-            try:
-                yield self._plan(value, begun)
-            except Faults as error:
-                yield attrs.evolve(begun, faults=tuple(str(fault) for fault in error.faults))
-            except BerthError as error:
-                yield attrs.evolve(begun, faults=(str(error),))
+    def begin(self, value: Mapping[str, Any]) -> _Begun:
+        """Give the claim devices, unless it has some."""
+        metadata, status = value["metadata"], value["status"]
+        begun = ClaimPlan(
+            name=f"{metadata['namespace']}/{metadata['name']}",
+            pods=tuple(pod["name"] for pod in status["reservedFor"]),
+            allocated=bool(status.get("allocation")),
+        )
+        try:
+            if not begun.allocated:
+                value, notes = self._allocate(value)
+                begun = attrs.evolve(begun, notes=notes)
+            claim = claim_from_json(value, driver=self._driver)
+            _require_quantities(claim)
+        except BerthError as error:
+            return _Begun(plan=attrs.evolve(begun, faults=(str(error),)))
+        self._allocated.append(_as_used(claim, self._driver))
+        return _Begun(plan=begun, claim=claim)
 
-    def _plan(self, value: Mapping[str, Any], begun: ClaimPlan) -> ClaimPlan:
-        if not begun.allocated:
-            value, notes = self._allocate(value)
-            begun = attrs.evolve(begun, notes=notes)
-        self._allocated.append(value)
-        claim = claim_from_json(value, driver=self._driver)
+    def finish(self, begun: _Begun, claims: Sequence[Claim]) -> ClaimPlan:
+        """Plan the claim as the daemon would that is asked to prepare it.
+
+        Args:
+            claims: Those of all pods.
+        """
+        if begun.claim is None:
+            return begun.plan
+        try:
+            return self._plan(begun.plan, begun.claim, claims)
+        except Faults as error:
+            faults = tuple(str(fault) for fault in error.faults)
+        except BerthError as error:
+            faults = (str(error),)
+        return attrs.evolve(begun.plan, faults=faults)
+
+    def _plan(self, begun: ClaimPlan, claim: Claim, claims: Sequence[Claim]) -> ClaimPlan:
         admission = admit(claim, self._snapshot, self._ledger)
         if not isinstance(admission, Admitted):
             return attrs.evolve(begun, faults=(f"claim {claim.ref}: {admission.reason}",))
         record = draft(
-            claim, self._snapshot, admission, settings=self._settings, records=self._records
+            claim,
+            self._snapshot,
+            admission,
+            settings=self._settings,
+            records=self._records,
+            siblings=[other for other in claims if {*other.consumers} & {*claim.consumers}],
         )
         self._ledger.take(admission.holds)
         self._records.append(record)
-        derived = _derived_note(record, claim)
         return attrs.evolve(
             begun,
-            notes=(*begun.notes, *derived),
+            notes=(*begun.notes, *_derived_note(record, claim)),
             devices=tuple(self._devices(record)),
         )
 
@@ -137,13 +164,25 @@ class _Planner:
         """The claim with an allocation like the scheduler's, out of everything that is offered."""
         found = allocate(
             value,
-            classes=classes_of(self._manifests, self._driver),
-            slices=[_slice_json(self._snapshot, driver=self._driver, node=self._node)],
+            classes=self._classes,
+            slices=[self._slice()],
             claims=self._allocated,
             node=self._node,
         )
         allocation = _with_stable_shares(found.allocation, value["metadata"]["uid"])
         return {**value, "status": {**value["status"], "allocation": allocation}}, found.notes
+
+    def _slice(self) -> Mapping[str, Any]:
+        """Everything that is offered, as one slice of one pool."""
+        return {
+            "metadata": {"name": self._node},
+            "spec": {
+                "driver": self._driver,
+                "nodeName": self._node,
+                "pool": {"name": f"{self._node}/nic", "generation": 1, "resourceSliceCount": 1},
+                "devices": [device_json(each) for each in self._snapshot.inventory.devices],
+            },
+        }
 
     def _devices(self, record: ClaimRecord) -> Iterator[DevicePlan]:
         for device in record.devices:
@@ -176,102 +215,42 @@ def steps_of(nic: NicRecord, home: Link) -> tuple[Step, ...]:
     return (*staged, *entered, *settled)
 
 
-def claims_of(manifests: Manifests) -> Iterator[dict[str, Any]]:
-    """The claims that pods use, as the API server would hold them, in the order of the pods."""
-    claims: dict[tuple[str, str], dict[str, Any]] = {}
-    given = {_key(value): value for value in manifests.claims}
-    templates = {_key(value): value for value in manifests.templates}
-    for pod in manifests.pods:
-        namespace, name = _key(pod)
-        for entry in pod["spec"].get("resourceClaims") or ():
-            key = (namespace, entry.get("resourceClaimName") or f"{name}-{entry['name']}")
-            source = given.get(key)
-            template = templates.get((namespace, entry.get("resourceClaimTemplateName", "")))
-            if source is None and template is not None:
-                source = _from_template(template, key, entry["name"])
-            if source is not None:
-                _reserve(claims.setdefault(key, _complete(source, key)), namespace, name)
-    yield from claims.values()
+def _as_used(claim: Claim, driver: str) -> Mapping[str, Any]:
+    """The claim's devices as the scheduler finds them in use."""
+    results = [
+        {
+            "driver": driver,
+            "pool": result.pool,
+            "device": result.device,
+            "adminAccess": result.admin_access,
+            "consumedCapacity": dict(result.consumed),
+        }
+        for result in claim.results
+    ]
+    return {"status": {"allocation": {"devices": {"results": results}}}}
 
 
-def classes_of(manifests: Manifests, driver: str) -> list[Mapping[str, Any]]:
-    """The classes of the manifests, and those that are shipped where the manifests have none."""
-    own = {item["metadata"]["name"] for item in manifests.classes}
-    shipped = {f"{kind}.{driver}": kind for kind in TYPES}
-    made = [_class(name, driver, kind) for name, kind in shipped.items() if name not in own]
-    return [*manifests.classes, *made]
-
-
-def _class(name: str, driver: str, kind: str) -> Mapping[str, Any]:
-    expression = f'device.driver == "{driver}" && device.attributes["{driver}"].type == "{kind}"'
-    return {
-        "metadata": {"name": name},
-        "spec": {"selectors": [{"cel": {"expression": expression}}]},
-    }
-
-
-def _key(value: Mapping[str, Any]) -> tuple[str, str]:
-    metadata = value["metadata"]
-    return metadata.get("namespace") or "default", metadata["name"]
-
-
-def _from_template(
-    template: Mapping[str, Any], key: tuple[str, str], entry: str
-) -> Mapping[str, Any]:
-    namespace, name = key
-    return {
-        "metadata": {
-            "namespace": namespace,
-            "name": name,
-            "annotations": {POD_CLAIM_NAME: entry},
-        },
-        "spec": template["spec"]["spec"],
-    }
-
-
-def _complete(source: Mapping[str, Any], key: tuple[str, str]) -> dict[str, Any]:
-    """The claim with what the API server would have added: namespace, UID, status."""
-    namespace, name = key
-    metadata = {"uid": _stable_uid(f"claim/{namespace}/{name}"), **source["metadata"]}
-    status = {**(source.get("status") or {}), "reservedFor": []}
-    if not status.get("allocation"):
-        status.pop("allocation", None)
-    return {**source, "metadata": {**metadata, "namespace": namespace}, "status": status}
-
-
-def _reserve(claim: dict[str, Any], namespace: str, pod: str) -> None:
-    uid = _stable_uid(f"pod/{namespace}/{pod}")
-    entry = {"resource": "pods", "name": pod, "uid": uid}
-    if entry not in claim["status"]["reservedFor"]:
-        claim["status"]["reservedFor"].append(entry)
-
-
-def _stable_uid(text: str) -> str:
-    """A made-up UID that is the same at each run, so that the same file gives the same plan."""
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"berth:{text}"))
+def _require_quantities(claim: Claim) -> None:
+    """Refuse consumed capacities of a manifest that are none; a server would not hold them."""
+    for result in claim.results:
+        for name, text in result.consumed.items():
+            try:
+                parse_quantity(text)
+            except ValueError as error:
+                where = f"claim {claim.ref}: consumedCapacity of {result.device}"
+                raise ConfigError(
+                    where, f"{name} is {text!r}", rule="it must be a quantity"
+                ) from error
 
 
 def _with_stable_shares(allocation: Mapping[str, Any], uid: str) -> Mapping[str, Any]:
     results = [
-        {**result, "shareID": _stable_uid(f"share/{uid}/{number}")}
+        {**result, "shareID": stable_uid(f"share/{uid}/{number}")}
         if "shareID" in result
         else result
         for number, result in enumerate(allocation["devices"]["results"])
     ]
     return {**allocation, "devices": {**allocation["devices"], "results": results}}
-
-
-def _slice_json(snapshot: Snapshot, *, driver: str, node: str) -> Mapping[str, Any]:
-    """Everything that is offered, as one slice of one pool."""
-    return {
-        "metadata": {"name": f"{node}-{driver}"},
-        "spec": {
-            "driver": driver,
-            "nodeName": node,
-            "pool": {"name": f"{node}/nic", "generation": 1, "resourceSliceCount": 1},
-            "devices": [device_json(device) for device in snapshot.inventory.devices],
-        },
-    }
 
 
 def _derived_note(record: ClaimRecord, claim: Claim) -> Iterator[str]:

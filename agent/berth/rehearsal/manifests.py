@@ -37,10 +37,19 @@ class Manifests:
 
 
 def read_manifests(path: Path) -> Manifests:
-    """Read a file of YAML documents. Blocks on the disk.
+    """Read a file of YAML documents and sort out what is in it. Blocks on the disk.
 
     Raises:
         ConfigError: It cannot be read, is no YAML, or has no claim in it.
+    """
+    return sort_out(read_documents(path), where=str(path))
+
+
+def read_documents(path: Path) -> list[Any]:
+    """The YAML documents of a file, empty ones left out. Blocks on the disk.
+
+    Raises:
+        ConfigError: It cannot be read, or is no YAML.
     """
     try:
         with path.open("rb") as file:
@@ -49,7 +58,7 @@ def read_manifests(path: Path) -> Manifests:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
     if len(text) > SIZE_LIMIT:
         raise ConfigError(str(path), "is larger than 1 MiB", rule="manifests are smaller")
-    return sort_out(_documents(text, str(path)), where=str(path))
+    return _documents(text, str(path))
 
 
 def sort_out(documents: Iterable[Mapping[str, Any]], *, where: str) -> Manifests:

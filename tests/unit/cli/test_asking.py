@@ -67,7 +67,7 @@ def test_status(berth: Berth, daemon: Serve, status: Status, code: int, name: st
     daemon({"status": status_view(status)})
     ran = berth("status")
 
-    assert (ran.code, ran.out, ran.err) == (code, golden(f"{name}.txt"), "")
+    assert (ran.code, ran.out, ran.err) == (code, golden(f"{name}.txt", ran.out), "")
 
 
 def test_status_for_programs(berth: Berth, daemon: Serve) -> None:
@@ -86,7 +86,7 @@ def test_devices(berth: Berth, daemon: Serve) -> None:
     daemon({"devices": devices_view(INVENTORY)})
     ran = berth("devices")
 
-    assert (ran.code, ran.out) == (0, golden("devices.txt"))
+    assert (ran.code, ran.out) == (0, golden("devices.txt", ran.out))
     assert ran.err == "warning: group slow selects nothing\n"
 
 
@@ -150,7 +150,7 @@ def test_holds(berth: Berth, daemon: Serve) -> None:
     daemon({"holds": HOLDS})
     ran = berth("holds")
 
-    assert (ran.code, ran.out) == (0, golden("holds.txt"))
+    assert (ran.code, ran.out) == (0, golden("holds.txt", ran.out))
     assert berth("holds", "--json").json == HOLDS
 
 
@@ -195,7 +195,7 @@ def test_why(berth: Berth, daemon: Serve, what: str, answer: dict[str, Any], cod
     asked = daemon({"why": answer})
     ran = berth("why", "default/web")
 
-    assert (ran.code, ran.out) == (code, golden(f"why-{what}.txt"))
+    assert (ran.code, ran.out) == (code, golden(f"why-{what}.txt", ran.out))
     assert asked[0]["what"] == "default/web"
     assert berth("why", "x", "--json").json == answer
 
@@ -212,7 +212,7 @@ def test_reload(berth: Berth, daemon: Serve) -> None:
     daemon({"reload": answer})
     ran = berth("reload")
 
-    assert (ran.code, ran.out) == (0, golden("reload.txt"))
+    assert (ran.code, ran.out) == (0, golden("reload.txt", ran.out))
     assert berth("reload", "--json").json == {"refused": [], **answer}
 
 
