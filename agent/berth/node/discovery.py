@@ -241,8 +241,7 @@ class Discovery:
         self._memory = snapshot.memory
         nics = (nic.ifindex for nic in snapshot.inventory.nics)
         self._relevance.settle(scan.links, nics, self._table)
-        before = self.inventory.get()
-        self._journal.tell(before, snapshot.inventory, expected=self._closed)
+        self._journal.tell(snapshot.inventory, expected=self._closed)
         self.inventory.set(snapshot.inventory)
         return snapshot
 
