@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 import socket
 import sys
 import time
@@ -71,7 +72,9 @@ class Berthd(Daemon):
     def start(self) -> None:
         """Start it, or start it again; `wait_ready` tells when it serves."""
         self._close_notified()
-        self._notified = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        # The queue's length is the network's; systemd raises it likewise when it boots.
+        self.box.run("sh", "-c", "echo 512 > /proc/sys/net/unix/max_dgram_qlen")
+        self._notified = self.box.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         where = self.box.path(NOTIFY_SOCKET)
         where.unlink(missing_ok=True)
         self._notified.bind(str(where))
@@ -144,6 +147,10 @@ class Berthd(Daemon):
         try:
             self.terminate(limit_s=30)
         except HostError:
+            # Its log then tells where each of its threads is.
+            self.signal(signal.SIGABRT)
+            with contextlib.suppress(HostError):
+                self.wait(limit_s=5)
             self.kill()
             raise
 

@@ -15,6 +15,7 @@ from tests.cluster import parts
 from tests.cluster.api import Object
 from tests.cluster.bed import Bed, Cluster
 from tests.cluster.node import Node
+from tests.cluster.site import MANIFESTS, Site
 
 HERE = Path(__file__).parent
 TAIL_LINES = 60
@@ -122,16 +123,27 @@ def namespace(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[str]
     cluster.api.delete(f"/api/v1/namespaces/{name}")
 
 
+@pytest.fixture(scope="session")
+def classes(cluster: Cluster) -> None:
+    """The shipped DeviceClasses."""
+    cluster.api.apply((MANIFESTS / "deviceclasses.yaml").read_text())
+
+
+@pytest.fixture
+def site(cluster: Cluster, classes: None, node137: Node, namespace: str) -> Site:
+    """A node with kubelet 1.37 and containerd 2.4 for NICs and our daemon, and a namespace."""
+    return Site(cluster, node137, namespace)
+
+
 def _logs(config: pytest.Config) -> dict[Path, str]:
-    """Every log of the bed's boxes, with its box's and its own name."""
+    """Every log of the bed's boxes, with its box's and its own name; of discarded nodes too."""
     running = config.stash.get(_BED, None)
     if running is None:
         return {}
     return {
-        log: f"{box.name}: {log.stem}"
-        for cluster in running.clusters
-        for box in cluster.boxes
-        for log in sorted((box.folder / "log").glob("*.log"))
+        log: f"{log.parent.parent.name}: {log.stem}"
+        for folders in ("*", "*/*")
+        for log in sorted(running.folder.path.glob(f"{folders}/log/*.log"))
     }
 
 

@@ -31,14 +31,8 @@ def pod(
         labels: Of the pod.
         spec: More fields of the pod's spec, in Kubernetes' own spelling.
     """
-    container: Object = {
-        "name": "main",
-        "image": BUSYBOX,
-        "imagePullPolicy": "Never",
-        "command": command or WAIT_FOR_TERM,
-    }
     filled: Object = {
-        "containers": [container],
+        "containers": [container("main", *(claims or ()), command=command)],
         "automountServiceAccountToken": False,
         "dnsPolicy": "Default",
         "terminationGracePeriodSeconds": 2,
@@ -50,13 +44,33 @@ def pod(
         filled["nodeSelector"] = {"kubernetes.io/hostname": node}
     if claims:
         filled["resourceClaims"] = [{"name": each, **claims[each]} for each in claims]
-        container["resources"] = {"claims": [{"name": each} for each in claims]}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": namespace, "labels": dict(labels or {})},
         "spec": filled,
     }
+
+
+def container(name: str, *claims: str, command: list[str] | None = None, **more: Any) -> Object:
+    """One container of the bed's image.
+
+    Args:
+        name: What it is called.
+        claims: The pod's names of the claims that it refers to.
+        command: What it runs; without one it waits for its end and obeys TERM at once.
+        more: More fields in Kubernetes' own spelling.
+    """
+    made: Object = {
+        "name": name,
+        "image": BUSYBOX,
+        "imagePullPolicy": "Never",
+        "command": command or WAIT_FOR_TERM,
+        **more,
+    }
+    if claims:
+        made["resources"] = {"claims": [{"name": each} for each in claims]}
+    return made
 
 
 def pod_path(namespace: str, name: str) -> str:

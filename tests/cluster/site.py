@@ -1,0 +1,334 @@
+"""A site: a node with NICs and our daemon on it, and a namespace for a test's claims and pods.
+
+What a test wants to know it asks from outside: the other end of the NIC, the pod's own namespace,
+the files that its container sees, the API, the journal.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from berth.errors import HostError
+from tests.cluster import claimforms
+from tests.cluster.api import Api, Object
+from tests.cluster.bed import Cluster
+from tests.cluster.berthd import DRIVER, Berthd
+from tests.cluster.links import describe
+from tests.cluster.node import SLICES, Node
+from tests.cluster.pods import pod, pod_path
+
+MANIFESTS = Path(__file__).parents[2] / "configs" / "kubernetes"
+LAB = """
+[[nic.group]]
+name = "lab"
+match = { name = ["nic0", "nic1", "nic2"] }
+"""
+"""Settings that offer every NIC of up to three, each for one pod."""
+METADATA = "/var/run/kubernetes.io/dra-device-attributes"
+LIMIT_S = 30.0
+
+
+class PodView:
+    """A pod seen from its own inside.
+
+    Args:
+        site: Where it runs.
+        name: What it is called.
+    """
+
+    def __init__(self, site: Site, name: str) -> None:
+        self._site = site
+        self.name = name
+        self.path = pod_path(site.namespace, name)
+
+    @property
+    def now(self) -> Object:
+        """The pod as the API has it."""
+        found: Object = self._site.api.get(self.path)
+        return found
+
+    def run(self, *command: str, container: str = "main") -> str:
+        """Run a command in a container, as kubectl does."""
+        where = ("-n", self._site.namespace, self.name, "-c", container)
+        return self._site.cluster.kubectl("exec", *where, "--", *command)
+
+    def ip(self, *arguments: str) -> list[Object]:
+        """What iproute2 tells in the pod's network namespace; the image's own `ip` tells less."""
+        told = self._site.node.run("nsenter", f"--net={self._netns()}", "ip", "-j", *arguments)
+        found: list[Object] = json.loads(told or "[]")
+        return found
+
+    def link(self, name: str) -> Object:
+        """A link of the pod with its addresses, as `describe` tells it."""
+        return describe(self._in_netns, name)
+
+    def links(self) -> set[str]:
+        """The names of its links."""
+        return {each["ifname"] for each in self.ip("link")}
+
+    def sysctl(self, name: str) -> str:
+        """A setting below `net`, with slashes."""
+        return self.run("cat", f"/proc/sys/net/{name}").strip()
+
+    def metadata(self, path: str, *, container: str = "main") -> list[Object]:
+        """The objects of a metadata file below the folder that containers find them in."""
+        text = self.run("cat", f"{METADATA}/{path}/{DRIVER}-metadata.json", container=container)
+        return list(_stream(text))
+
+    def wait(self, ready: Callable[[Object], object], *, what: str) -> Object:
+        """Wait until the pod is as wished."""
+        return self._site.api.wait(self.path, ready, what=f"{self.name} {what}", limit_s=LIMIT_S)
+
+    def wait_event(self, reason: str) -> str:
+        """Wait for a warning about the pod of that reason; gives its message."""
+
+        def told(events: Mapping[str, Object]) -> list[str]:
+            return [each["message"] for each in events.values() if each["reason"] == reason]
+
+        events = self._site.api.wait_all(
+            f"/api/v1/namespaces/{self._site.namespace}/events",
+            told,
+            what=f"{reason} of {self.name}",
+            limit_s=LIMIT_S,
+            fieldSelector=f"involvedObject.name={self.name}",
+        )
+        return told(events)[-1]
+
+    def events(self) -> list[str]:
+        """What was told about it, oldest first."""
+        return self._site.cluster.pod_events(self._site.namespace, self.name)
+
+    def delete(self, *, grace_s: int | None = None) -> None:
+        """Delete it and wait until it is gone."""
+        self._site.api.delete(self.path, grace_s=grace_s)
+        self._site.api.wait_gone(self.path, limit_s=LIMIT_S)
+
+    def _in_netns(self, *command: str) -> str:
+        return self._site.node.run("nsenter", f"--net={self._netns()}", *command)
+
+    def _netns(self) -> str:
+        status = self.now["status"]
+        known = [*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ())]
+        number = known[0]["containerID"].rpartition("/")[2]
+        folder = self._site.node.kind.containerd_folder()
+        told = self._site.node.run(
+            str(folder / "ctr"), "-n", "k8s.io", "containers", "info", number
+        )
+        spaces = json.loads(told)["Spec"]["linux"]["namespaces"]
+        return next(str(each["path"]) for each in spaces if each["type"] == "network")
+
+
+class Peer:
+    """The other end of a NIC, in the control plane's network: what the pod's neighbors are.
+
+    Args:
+        cluster: Whose control plane.
+        link: Its name there.
+    """
+
+    def __init__(self, cluster: Cluster, link: str) -> None:
+        self._run = cluster.control.box.run
+        self.link = link
+
+    def set_address(self, *addresses: str) -> Peer:
+        """Give it addresses with prefixes."""
+        for each in addresses:
+            extra = ("nodad",) if ":" in each else ()
+            self._run("ip", "address", "add", each, "dev", self.link, *extra)
+        return self
+
+    def ping(self, address: str) -> None:
+        """Reach an address through this link; it may come up only now."""
+        self._run("busybox", "ping", "-I", self.link, "-c", "1", "-w", "10", address)
+
+    def who_has(self, address: str) -> set[str]:
+        """The MAC addresses that answer for an address; none when nobody does within 1 s."""
+        told = self._run(
+            *("busybox", "arping", "-I", self.link, "-c", "1", "-w", "1", address), check=False
+        )
+        return {word.strip("[]") for word in told.split() if word.count(":") == 5}
+
+
+class Site:
+    """One node, our daemon, one namespace.
+
+    Args:
+        cluster: Of the node.
+        node: With no NIC and no daemon yet.
+        namespace: Of the test's own.
+    """
+
+    def __init__(self, cluster: Cluster, node: Node, namespace: str) -> None:
+        self.cluster = cluster
+        self.node = node
+        self.namespace = namespace
+
+    @property
+    def api(self) -> Api:
+        """The API server, asked as an administrator."""
+        return self.cluster.api
+
+    def open(
+        self,
+        config: str = LAB,
+        *,
+        nics: Sequence[str] = ("nic0",),
+        offers: Collection[str] | None = None,
+    ) -> Berthd:
+        """Plug NICs in, start the daemon with these settings, and wait for its slices.
+
+        Args:
+            config: The contents of its file.
+            nics: Names of the NICs; those that are plugged in already stay.
+            offers: The devices to wait for; those of `LAB` when not given.
+        """
+        # The first pod's network turns it on; a NIC's settings shall not change with that.
+        self.node.run("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+        for name in nics:
+            if name not in self.node.nics:
+                self.node.add_nic(name)
+        berthd = self.node.start_berthd(config)
+        berthd.wait_ready()
+        self.wait_offered([device(name) for name in nics] if offers is None else offers)
+        return berthd
+
+    def wait_offered(self, names: Collection[str]) -> dict[str, Object]:
+        """Wait until the node's slices hold exactly these devices; gives them by name."""
+        found: dict[str, Object] = {}
+
+        def ready(slices: Mapping[str, Object]) -> bool:
+            nonlocal found
+            found = {
+                each["name"]: each
+                for item in slices.values()
+                for each in item["spec"].get("devices") or ()
+            }
+            return found.keys() == set(names)
+
+        self.api.wait_all(
+            SLICES,
+            ready,
+            what=f"slices with {sorted(names)}",
+            limit_s=LIMIT_S,
+            fieldSelector=f"spec.nodeName={self.node.name}",
+        )
+        return found
+
+    def peer(self, nic: str) -> Peer:
+        """The other end of a NIC."""
+        return Peer(self.cluster, self.node.peer(nic))
+
+    def claim(self, name: str, *requests: Object, config: Sequence[Object] = ()) -> str:
+        """Make a claim, by default for one NIC; gives its path."""
+        asked = claimforms.spec(*requests, config=config)
+        self.api.create(claimforms.claim(self.namespace, name, asked))
+        return self.claim_path(name)
+
+    def template(self, name: str, *requests: Object, config: Sequence[Object] = ()) -> None:
+        """Make a template, by default for one NIC."""
+        asked = claimforms.spec(*requests, config=config)
+        self.api.create(claimforms.template(self.namespace, name, asked))
+
+    def claim_path(self, name: str = "") -> str:
+        """Where a claim lies, or all of them."""
+        return (
+            f"/apis/{claimforms.RESOURCE}/namespaces/{self.namespace}/resourceclaims/{name}"
+        ).rstrip("/")
+
+    def create(
+        self, name: str, *claims: str, templates: Sequence[str] = (), **more: Any
+    ) -> PodView:
+        """Create a pod that uses claims and templates, each under its own name.
+
+        Args:
+            name: Of the pod.
+            claims: Names of claims.
+            templates: Names of templates.
+            more: Further arguments of `pods.pod`.
+        """
+        sources = {each: {"resourceClaimName": each} for each in claims}
+        sources |= {each: {"resourceClaimTemplateName": each} for each in templates}
+        self.api.create(pod(self.namespace, name, node=self.node.name, claims=sources, **more))
+        return PodView(self, name)
+
+    def run(self, name: str, *claims: str, templates: Sequence[str] = (), **more: Any) -> PodView:
+        """The same, and wait until it runs."""
+        made = self.create(name, *claims, templates=templates, **more)
+        self.cluster.wait_running(made.now, limit_s=LIMIT_S)
+        return made
+
+    def home(self, nic: str) -> Object:
+        """A NIC on the node, as `describe` tells it."""
+        return describe(self.node.run, nic)
+
+    def home_mac(self, nic: str) -> str:
+        """The MAC address that the bed gave a NIC, wherever it is now."""
+        return self.node.nics[nic]
+
+    def wait_home(self, nic: str, as_it_was: Object) -> None:
+        """Wait until the NIC is on the node exactly as it was.
+
+        Raises:
+            HostError: It is not within 5 s; what differs is told.
+        """
+        self.wait_same(f"home of {nic}", lambda: self.home(nic), as_it_was)
+
+    def wait_same(
+        self, what: str, look: Callable[[], object], wished: object, *, limit_s: float = 5
+    ) -> None:
+        """Look again and again until what is seen is as wished: the kernel tells nobody out here.
+
+        Raises:
+            HostError: It was not within the limit.
+        """
+        end = time.monotonic() + limit_s
+        while (seen := _look(look)) != wished:
+            if time.monotonic() > end:
+                raise HostError(what, _difference(seen, wished))
+            time.sleep(0.05)
+
+    def log_lines(self, *words: str) -> list[str]:
+        """The journal's lines of our daemon that hold all of these words."""
+        lines = self.node.berthd.log_text().splitlines()
+        return [line for line in lines if all(word in line for word in words)]
+
+
+def device(nic: str, group: str = "lab") -> str:
+    """The device that a NIC of that name is published as."""
+    return f"nic-{group}-{nic}"
+
+
+def entries(claim: Object) -> list[Object]:
+    """What our daemon wrote into a claim's status, in the order of the devices' names."""
+    told = claim.get("status", {}).get("devices", ())
+    return sorted((each for each in told if each["driver"] == DRIVER), key=lambda e: e["device"])
+
+
+def _look(look: Callable[[], object]) -> object:
+    try:
+        return look()
+    except HostError as error:
+        return str(error)
+
+
+def _difference(seen: object, wished: object, where: str = "") -> str:
+    """What differs, one line each."""
+    if isinstance(seen, dict) and isinstance(wished, dict):
+        keys = sorted({*seen, *wished})
+        parts = (_difference(seen.get(k), wished.get(k), f"{where}{k}: ") for k in keys)
+        return "\n".join(part for part in parts if part)
+    return "" if seen == wished else f"{where}{seen!r} instead of {wished!r}"
+
+
+def _stream(text: str) -> list[Object]:
+    decoder, place, found = json.JSONDecoder(), 0, []
+    while place < len(text):
+        value, place = decoder.raw_decode(text, place)
+        found.append(value)
+        while place < len(text) and text[place].isspace():
+            place += 1
+    return found
