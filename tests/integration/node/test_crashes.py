@@ -1,0 +1,294 @@
+"""Killed at any step of prepare, attach and return, the next start ends in one of two states.
+
+Either the NICs are attached and verified, with the sandbox alive and the claim prepared, or they
+are home and equal to the originals. Nothing in between, nothing lost (network.md §10, row 34).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from berth.host.netlink.link import Link
+from berth.nic.attach import verify
+from berth.nic.config.values import NicConfig
+from berth.nic.execute import open_namespaces
+from berth.nic.look import look_home
+from berth.nic.record import Stage
+from berth.nic.view import take_originals
+from berth.node.document import claim_from_bytes, to_bytes
+from berth.node.record import ClaimRecord
+from tests.integration.nic.beds import Bed, Pod, child_config_of, config_of
+from tests.integration.node.nodebeds import drafted
+from tests.netns import need_kind
+
+pytestmark = pytest.mark.root
+
+ROOT = Path(__file__).parents[3]
+UID = "u1"
+
+
+class Driver:
+    """The process that makes and ends lives, standing in the test's scratch namespace."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def order(self, work: str, state: Path, **more: Any) -> dict[str, Any]:
+        """Have one life do some work, and hear what became of it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        words = {"work": work, "state": str(state), "uid": UID, **more}
+        self._process.stdin.write(json.dumps(words) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        assert "failed" not in answer, (words, answer)
+        return dict(answer)
+
+
+@pytest.fixture(name="driver")
+def _driver(bed: Bed) -> Iterator[Driver]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.integration.node.crashdriver"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield Driver(process)
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(10)
+
+
+@attrs.frozen(kw_only=True)
+class Scene:
+    """One claim on some NICs, and what they were before anything was done.
+
+    Attributes:
+        draft: The claim's record before its prepare.
+        before: Each link at home, as it was.
+    """
+
+    bed: Bed
+    driver: Driver
+    pod: Pod
+    state: Path
+    links: tuple[Link, ...]
+    draft: ClaimRecord
+    before: tuple[dict[str, Any], ...]
+
+    def run(self, work: str, *, kill_at: int = 0) -> dict[str, Any]:
+        """Have one life do some work on the claim."""
+        return self.driver.order(
+            work,
+            self.state,
+            sandbox=attrs.asdict(self.pod.sandbox),
+            homes=[link.index for link in self.links],
+            kill_at=kill_at,
+        )
+
+    def reset(self) -> None:
+        """Put the claim's record before its prepare."""
+        self.path.write_bytes(to_bytes(self.draft))
+
+    @property
+    def path(self) -> Path:
+        """The claim's file."""
+        return self.state / "claims" / f"{UID}.json"
+
+    def record(self) -> ClaimRecord:
+        """The claim as its file has it."""
+        return claim_from_bytes(self.path.read_bytes(), where=str(self.path))
+
+    def outcome(self) -> str:
+        """``attached`` or ``home``; anything else fails."""
+        record = self.record()
+        nics = [device.nic for device in record.devices if device.nic is not None]
+        stages = {nic.stage for nic in nics}
+        names = {nic.config.interface.name for nic in nics}
+        if stages == {Stage.ATTACHED}:
+            assert record.prepared
+            assert not record.revoked
+            assert self.pod.names() == names
+            assert verify(nics) == ()
+            for nic in nics:
+                assert nic.network is not None
+                shown = self.pod.ips(nic.config.interface.name)
+                assert sorted(nic.network.ips) == sorted(shown) != []
+            return "attached"
+        assert stages <= {Stage.HOME, Stage.STAGED, Stage.RESERVED}, stages
+        assert self.pod.names() == set()
+        return "staged" if record.prepared and Stage.STAGED in stages else self.require_home()
+
+    def require_home(self) -> str:
+        """Fail unless every link at home is what it was."""
+        for link, before in zip(self.links, self.before, strict=True):
+            now = originals_of(link)
+            assert {n: (before[n], now[n]) for n in now if now[n] != before[n]} == {}
+        return "home"
+
+
+def originals_of(link: Link) -> dict[str, Any]:
+    """All of a link at home that a return has to put back, found by its index; in no order."""
+    with open_namespaces() as spaces:
+        seen = spaces.home.link(index=link.index)
+        assert seen is not None, link.name
+        found = take_originals(look_home(spaces, seen))
+    values = attrs.asdict(found, recurse=False)
+    return {n: sorted(map(str, v)) if isinstance(v, tuple) else v for n, v in values.items()}
+
+
+WISH: dict[str, Any] = {
+    "routes": [{"to": "198.51.100.0/24", "via": "192.0.2.1"}],
+    "neighbors": [{"address": "192.0.2.9", "hardwareAddr": "02:00:00:00:00:99"}],
+    "sysctls": {"ipv4": {"arp_ignore": 1}, "ipv6": {"accept_ra": 2}},
+}
+
+
+def wish(number: int, *, child: bool) -> NicConfig:
+    """What the NIC of a number shall be in the pod."""
+    more = dict(WISH) if number == 1 else {}
+    more["addresses"] = [
+        {"address": f"192.0.{number + 1}.5/24"},
+        {"address": f"2001:db8:{number}::5/64"},
+    ]
+    interface: dict[str, Any] = {"mtu": 1400, "hardwareAddr": f"02:00:00:00:02:0{number}"}
+    make = child_config_of if child else config_of
+    return make(f"net{number}", interface=interface, **more)
+
+
+def make_scene(bed: Bed, driver: Driver, state: Path, kind: str, count: int) -> Scene:
+    """Links at home with all that a host can have on them, and a claim on them."""
+    child = kind == "child"
+    if child:
+        need_kind("macvlan")
+    (state / "claims").mkdir(parents=True)
+    (state / "cdi").mkdir()
+    links = [bed.veth("v0")] * count if child else [bed.veth(f"v{n}") for n in range(count)]
+    for command in (
+        "link property add dev v0 altname net1 altname enp1s0",
+        "addr add 10.9.0.1/24 dev v0",
+        "addr add 2001:db8:9::1/64 dev v0 nodad",
+        "route add 10.8.0.0/16 via 10.9.0.2",
+        "neigh add 10.9.0.2 lladdr 02:00:00:00:00:77 dev v0",
+    ):
+        bed.home.ip(*command.split())
+    pod = bed.pod()
+    wishes = [(link, wish(n + 1, child=child)) for n, link in enumerate(links)]
+    draft = drafted(UID, wishes, pod=pod, children=child)
+    return Scene(
+        bed=bed,
+        driver=driver,
+        pod=pod,
+        state=state,
+        links=tuple(links),
+        draft=draft,
+        before=tuple(map(originals_of, links)),
+    )
+
+
+def lead_up(scene: Scene, work: str) -> None:
+    """Bring the claim to where the work begins."""
+    scene.reset()
+    if work != "stage":
+        scene.run("stage")
+    if work in {"return", "unprepare"}:
+        scene.run("attach")
+
+
+def points(scene: Scene, work: str, *, every: bool) -> list[int]:
+    """The events of a piece of work before which a life is ended."""
+    told: dict[str, Any] = {}
+    # Twice, since the pod's namespace gets its number here by the first attach alone.
+    for _ in range(2):
+        lead_up(scene, work)
+        told = scene.run(work)
+        scene.run("unprepare")
+        scene.require_home()
+    return list(range(1, told["count"] + 1) if every else told["changes"])
+
+
+def crash_at(scene: Scene, work: str, number: int) -> str:
+    """Die before one event, start again, and give how that ended."""
+    lead_up(scene, work)
+    assert scene.run(work, kill_at=number) == {"killed": True}
+    scene.run("recover")
+    ended = scene.outcome()
+    # A second start finds nothing to do.
+    again = scene.run("recover")
+    assert scene.outcome() == ended
+    assert again["count"] > 0
+    scene.run("unprepare")
+    scene.require_home()
+    assert scene.pod.names() == set()
+    return ended
+
+
+ENDS = {
+    "stage": {"home", "staged"},
+    "attach": {"home", "staged", "attached"},
+    "return": {"home", "attached"},
+    "unprepare": {"home", "attached"},
+}
+
+
+def run_matrix(scene: Scene, work: str, chosen: list[int]) -> None:
+    """Crash at every chosen point of a piece of work."""
+    ends = {number: crash_at(scene, work, number) for number in chosen}
+    assert set(ends.values()) <= ENDS[work], ends
+
+
+@pytest.mark.parametrize("work", ["attach", "return"])
+def test_crash_before_some_changes(bed: Bed, driver: Driver, tmp_path: Path, work: str) -> None:
+    """One moved NIC, killed before each third change: settled by the next start."""
+
+    scene = make_scene(bed, driver, tmp_path / "state", "moved", 1)
+    chosen = points(scene, work, every=False)[::3]
+
+    assert len(chosen) > 3
+    run_matrix(scene, work, chosen)
+
+
+# The fewest points that each piece of work has: a matrix that shrinks is told.
+LEAST = {"stage": 3, "attach": 20, "return": 4, "unprepare": 4}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["moved", "child"])
+@pytest.mark.parametrize("work", ["stage", "attach", "return", "unprepare"])
+def test_crash_before_each_event(
+    bed: Bed, driver: Driver, tmp_path: Path, work: str, kind: str
+) -> None:
+    """One NIC: every message, file and setting, and every mere question too.
+
+    Unprepare differs from a return by the first file alone, so its questions are left out.
+    """
+
+    scene = make_scene(bed, driver, tmp_path / "state", kind, 1)
+    chosen = points(scene, work, every=work != "unprepare")
+
+    assert len(chosen) >= LEAST[work]
+    run_matrix(scene, work, chosen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["moved", "child"])
+@pytest.mark.parametrize("work", ["attach", "return"])
+def test_crash_before_each_change_of_three(
+    bed: Bed, driver: Driver, tmp_path: Path, work: str, kind: str
+) -> None:
+    """Three NICs of one claim: every event that changes anything."""
+
+    scene = make_scene(bed, driver, tmp_path / "state", kind, 3)
+    chosen = points(scene, work, every=False)
+
+    assert len(chosen) >= LEAST[work]
+    run_matrix(scene, work, chosen)
