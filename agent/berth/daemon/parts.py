@@ -23,17 +23,17 @@ from berth.node.claims import Claims
 from berth.node.claimstatus import ClaimStatus
 from berth.node.discovery import Discovery
 from berth.node.drafting import Settings
+from berth.node.ending import Ending
 from berth.node.gateway import Gateway
 from berth.node.handout import Handout
 from berth.node.ledger import Ledger
 from berth.node.nics import Nics
 from berth.node.records import Records
 from berth.node.recovery import Recovery
-from berth.node.views import (
-    Troubles,
-)
+from berth.node.reservation import Reservation
+from berth.node.views import Troubles
 from berth.nri.hooks import PodHooks
-from berth.nri.plugin import PluginState
+from berth.nri.plugin import CONNECTING, PluginState
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.latest import Latest
 
@@ -62,7 +62,8 @@ class Parts:
         self.config = config
         self.node_addresses: tuple[str, ...] = ()
         self.gateway = Gateway()
-        self.nri: Latest[PluginState] = Latest(PluginState(synchronized=False, reason="starting"))
+        self.nri: Latest[PluginState] = Latest(CONNECTING)
+        self.closed: Latest[str] = Latest(CONNECTING.reason)
         self.publisher: Latest[Publisher | None] = Latest(None)
         self.troubles = Troubles()
         self.ledger = Ledger()
@@ -71,6 +72,8 @@ class Parts:
             self.records,
             exists=lambda identity: _exists(sysfs, identity),
             renumbered=self.ledger.rekey,
+            noticed=self._noticed,
+            names=config.node.state_dir / "names",
         )
         self.discovery = Discovery(
             self.records,
@@ -85,14 +88,31 @@ class Parts:
         self.status = ClaimStatus(
             self.gateway, driver=driver, manager=f"berthd-{socket.gethostname()}"[:128]
         )
+        self.ending = Ending(
+            records=self.records,
+            ledger=self.ledger,
+            nics=self.nics,
+            remains=self.handout,
+            status=self.status,
+        )
         self.claims = Claims(
             Settings(driver=driver, boot_id=boot_id, policies=policies_of(config.nic.groups)),
             api=self.gateway,
             records=self.records,
             ledger=self.ledger,
             nics=self.nics,
-            discovery=self.discovery,
-            handout=self.handout,
+            reservation=Reservation(
+                driver,
+                api=self.gateway,
+                records=self.records,
+                ledger=self.ledger,
+                discovery=self.discovery,
+                closed=self.closed,
+                troubles=self.troubles,
+                end=self.ending.end,
+            ),
+            ending=self.ending,
+            papers=self.handout,
             status=self.status,
             troubles=self.troubles,
         )
@@ -123,6 +143,14 @@ class Parts:
         self.config = attrs.evolve(self.config, nic=config.nic)
         self.claims.reload(policies_of(config.nic.groups))
         self.discovery.reload(config.nic)
+
+    def tell_nri(self, state: PluginState) -> None:
+        """The NRI connection is like this now."""
+        self.nri.set(state)
+        self.closed.set("" if state.synchronized else state.reason)
+
+    def _noticed(self, uid: str) -> None:
+        self.claims.tell_status(uid)
 
     def _toward(self) -> Iterable[str]:
         """Addresses whose way out must stay: the API server's, where it is given as one."""

@@ -9,6 +9,7 @@ Source: daemon.md §5; style-models.md, Supervision.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import socket
 from collections.abc import Callable
@@ -25,12 +26,13 @@ from berth.daemon.parts import Parts
 from berth.dra.history import NodeHistory
 from berth.dra.nodename import choose_node
 from berth.dra.publisher import Publisher
-from berth.errors import KubeError
+from berth.errors import BerthError, KubeError
 from berth.kube.server import open_server
 from berth.kube.sources import CredentialSettings
 from berth.model.device import Exclusion
 from berth.node.admission import CLOSED
 from berth.node.ledger import Hold
+from berth.nri.plugin import CONNECTING, PluginState
 from berth.nri.plugin import Plugin as NriPlugin
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.files import Folder
@@ -80,6 +82,7 @@ class Daemon:
         self._thread = thread
         self._systemd = Systemd(environ)
         self._runtime = runtime
+        self._nri_known = trio.Event()
         self._parts = Parts(
             config, runtime=runtime, inherited=listen_fds(environ).sockets, thread=thread
         )
@@ -128,7 +131,7 @@ class Daemon:
             await nursery.start(self._parts.discovery.run)
             await self._hold_orphans()
             await nursery.start(self._parts.nics.run)
-            await nursery.start(self._parts.claims.run)
+            await nursery.start(self._parts.ending.run)
             await nursery.start(self._parts.status.run)
             await nursery.start(self._parts.hooks.run)
             task_status.started()
@@ -146,7 +149,10 @@ class Daemon:
                     _log.info(
                         "API server known", server=server.identity.server, by=server.identity.source
                     )
-                    await trio.sleep_forever()
+                    try:
+                        await trio.sleep_forever()
+                    finally:
+                        self._parts.gateway.disconnect("closed")
             except KubeError as error:
                 if str(error) != said:
                     _log.warning("no credentials yet, looking again", every_s=_LOOK_S, reason=error)
@@ -163,7 +169,7 @@ class Daemon:
             index=NRI_INDEX,
             timeout_s=self._parts.config.nri.timeout_s,
             hooks=self._parts.hooks,
-            tell=self._parts.nri.set,
+            tell=self._parts.tell_nri,
         )
         await plugin.run(task_status=task_status)
 
@@ -174,6 +180,8 @@ class Daemon:
         task_status.started()
         await self._parts.gateway.server.wait_value(lambda server: server is not None)
         await self._parts.dra.wait_kubelet()
+        # A restart must not take out of the slices for a moment what was in them.
+        await self._nri_known.wait()
         publisher = Publisher(
             api=self._parts.gateway,
             driver=self._parts.config.dra.driver,
@@ -213,12 +221,17 @@ class Daemon:
         async for state in self._parts.nri.changes():
             if state.synchronized:
                 self._parts.discovery.close(None)
-                continue
-            with trio.move_on_after(_NRI_PATIENCE_S if state.runtime is not None else 0.0):
-                await self._parts.nri.wait_value(lambda now: now.synchronized)
-                continue
-            reason = f"NRI is not connected: {self._parts.nri.get().reason}"
-            self._parts.discovery.close(Exclusion(reason=CLOSED, detail=reason))
+            else:
+                with trio.move_on_after(_NRI_PATIENCE_S if _is_hopeful(state) else 0.0):
+                    await self._parts.nri.wait_value(
+                        lambda now: now.synchronized or not _is_hopeful(now)
+                    )
+                    continue
+                reason = f"NRI is not connected: {self._parts.nri.get().reason}"
+                self._parts.discovery.close(Exclusion(reason=CLOSED, detail=reason))
+                with contextlib.suppress(BerthError):
+                    await self._parts.discovery.look()
+            self._nri_known.set()
 
     async def _hold_orphans(self) -> None:
         """Devices that files of ours speak of and no record does count as held until unprepare."""
@@ -265,6 +278,11 @@ class Daemon:
     async def _tell_status(self) -> None:
         async for state in self._supervisor.state.changes():
             self._systemd.status(str(state))
+
+
+def _is_hopeful(state: PluginState) -> bool:
+    """Whether the connection may be there in a moment: nothing has failed yet, or it was there."""
+    return not state.synchronized and (state == CONNECTING or state.runtime is not None)
 
 
 def _credentials(config: Config) -> CredentialSettings:

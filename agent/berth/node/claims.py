@@ -5,7 +5,8 @@ checks, record on disk, links staged at home, files, record prepared, answer. Wh
 what was done before it, in reverse. The hook finds the rest in the record.
 
 Unprepare needs nobody but the record: the claim may be gone, the device too. It never waits long
-for a namespace; what is not home then is brought home by `berth.node.nics`, with the hold kept.
+for a namespace; what is not home then is brought home by `berth.node.nics`, with the hold kept
+until `berth.node.ending` has closed the claim.
 
 Source: network.md §4; KC §3 for what kubelet does and when.
 """
@@ -13,22 +14,20 @@ Source: network.md §4; KC §3 for what kubelet does and when.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Protocol
 
 import attrs
 import trio
 
-from berth.errors import BerthError, ClaimError, HostError
+from berth.errors import BerthError, ClaimError
 from berth.kube.api import KubeApi
-from berth.model.claim import Claim, ClaimRef, PreparedClaim
+from berth.model.claim import Claim, ClaimRef, DeviceResult, PreparedClaim
 from berth.nic.config.group import GroupPolicy
 from berth.nic.record import SandboxRef, Stage
 from berth.node.claimstatus import StatusSink, now_text
-from berth.node.discovery import Discovery
 from berth.node.drafting import Settings, draft
-from berth.node.handout import Handout
+from berth.node.ending import Ending, Remains, Returns
 from berth.node.ledger import Ledger
-from berth.node.nics import Nics
 from berth.node.record import ClaimRecord
 from berth.node.records import Records
 from berth.node.reservation import Reservation, waiting_time_s
@@ -37,10 +36,41 @@ from berth.node.views.troubles import Trouble, Troubles
 from berth.runtime.logs import get_log
 from berth.runtime.threads import Decision
 
-HOMECOMING_S: Final = 2.0
-"""How long unprepare waits for NICs to be home before it answers all the same."""
-
 _log = get_log(__name__)
+
+
+class Moves(Returns, Protocol):
+    """Who moves NICs; see `berth.node.nics.Nics` for what each method promises."""
+
+    async def stage(self, record: ClaimRecord, homes: Sequence[int]) -> ClaimRecord:
+        """Make the claim's links ready at home; the claim's lock is held."""
+        ...
+
+    async def attach(
+        self, uids: Iterable[str], sandbox: SandboxRef, *, limit_s: float, decision: Decision
+    ) -> tuple[ClaimRecord, ...]:
+        """Bring every NIC of the claims into the sandbox, or none."""
+        ...
+
+    async def verify(self, record: ClaimRecord, sandbox: SandboxRef) -> tuple[str, ...]:
+        """Devices of the claim whose link is not in the sandbox now."""
+        ...
+
+
+class Papers(Remains, Protocol):
+    """Who hands out what containers and kubelet read; see `berth.node.handout.Handout`."""
+
+    def answer(self, record: ClaimRecord) -> PreparedClaim:
+        """What kubelet is told of the claim."""
+        ...
+
+    async def write(self, record: ClaimRecord) -> None:
+        """Write every file of the claim."""
+        ...
+
+    async def write_metadata(self, record: ClaimRecord) -> None:
+        """Write the files that containers read of their NICs."""
+        ...
 
 
 class Claims:
@@ -53,9 +83,10 @@ class Claims:
         api: KubeApi,
         records: Records,
         ledger: Ledger,
-        nics: Nics,
-        discovery: Discovery,
-        handout: Handout,
+        nics: Moves,
+        reservation: Reservation,
+        ending: Ending,
+        papers: Papers,
         status: StatusSink,
         troubles: Troubles,
     ) -> None:
@@ -64,20 +95,12 @@ class Claims:
         self._records = records
         self._ledger = ledger
         self._nics = nics
-        self._discovery = discovery
-        self._handout = handout
+        self._reservation = reservation
+        self._ending = ending
+        self._papers = papers
         self._status = status
         self._troubles = troubles
         self._drafts: dict[str, ClaimRecord] = {}
-        self._reservation = Reservation(
-            settings.driver,
-            api=api,
-            records=records,
-            ledger=ledger,
-            discovery=discovery,
-            troubles=troubles,
-            revoke=self._revoke,
-        )
 
     def reload(self, policies: Mapping[str, GroupPolicy]) -> None:
         """Judge claims from now on by other groups; what is prepared stays as it is."""
@@ -94,66 +117,49 @@ class Claims:
             BerthError: The API server, the disk or the kernel refused; nothing is left half done.
         """
         try:
-            async with self._records.lock(ref.uid):
-                record = self._records.get(ref.uid)
-                if record is None or not self._stands(record):
-                    record = await self._prepare(ref, beside)
-                else:
-                    await self._handout.write(record)
+            record = await self._make_prepared(ref, beside)
         except BerthError as error:
             self._troubles.note(ref.uid, Trouble(claim=str(ref), text=str(error), at=now_text()))
             raise
         self._troubles.forget(ref.uid)
         self._status.tell(record)
-        return self._handout.answer(record)
+        return self._papers.answer(record)
 
     async def unprepare(self, ref: ClaimRef) -> None:
         """Undo `prepare`; a claim that nobody knows is undone already.
 
         Raises:
-            HostError: The disk refused; devices are home, and kubelet asks again.
+            HostError: The disk refused; devices come home all the same, and kubelet asks again.
         """
-        self._troubles.forget(ref.uid)
         record = self._records.get(ref.uid)
-        if record is None:
-            await self._handout.remove(ref.uid)
-            self._ledger.release(ref.uid)
-            return
-        with trio.CancelScope(shield=True):
-            home = await self._revoke(ref.uid)
-        if not home:
-            _log.warning("claim undone, its NICs follow", claim=record.claim)
+        for uid in (ref.uid, *(c.uid for c in (record.consumers if record is not None else ()))):
+            self._troubles.forget(uid)
+        if not await self._ending.end(ref.uid):
+            _log.warning("claim undone, its NICs follow", claim=ref)
 
     async def attach(
-        self, pod_uid: str, sandbox: SandboxRef, *, limit_s: float, decision: Decision
-    ) -> int:
-        """Bring the pod's NICs into its sandbox, and complete what containers read of them.
-
-        Returns:
-            How many NICs the pod has there.
+        self, uids: Iterable[str], sandbox: SandboxRef, *, limit_s: float, decision: Decision
+    ) -> None:
+        """Bring the claims' NICs into a sandbox, and complete what containers read of them.
 
         Raises:
-            ClaimError: A NIC could not be attached; none of the pod's is there.
+            ClaimError: A NIC could not be attached; none of them is there.
             HostError: Nothing could be written; none is there either.
         """
-        records = self._records.of_pod(pod_uid)
-        uids = [r.claim.uid for r in records if any(d.nic is not None for d in r.devices)]
-        if not uids:
-            return 0
+        wanted = tuple(uids)
         try:
-            attached = await self._nics.attach(uids, sandbox, limit_s=limit_s, decision=decision)
-        except ClaimError:
-            self._tell(uids)
+            attached = await self._nics.attach(wanted, sandbox, limit_s=limit_s, decision=decision)
+        except BerthError:
+            self._tell(wanted)
             raise
         with trio.CancelScope(shield=True):
             try:
                 for record in attached:
                     await self._complete(record)
             except BerthError:
-                for uid in uids:
+                for uid in wanted:
                     await self._nics.give_back(uid, sandbox_id=sandbox.id)
                 raise
-        return sum(device.nic is not None for record in attached for device in record.devices)
 
     async def detach(self, sandbox_id: str) -> None:
         """Bring home whatever is in the sandbox; late events of an old one find nothing."""
@@ -189,18 +195,90 @@ class Claims:
         known = {record.claim.uid.replace("-", ""): record for record in self._records.all()}
         return tuple(known.get(uid) for uid in uids)
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Close claims that are undone as soon as their last NIC is home, until cancelled."""
-        task_status.started()
+    async def reread(self, uid: str) -> ClaimRecord | None:
+        """Learn from the API server who uses a prepared claim now.
+
+        Kubelet prepares a claim once for all pods that use it one after the other, so that after
+        a pod was deleted by force its successor may come with the same claim and no word of it.
+
+        Raises:
+            ClaimError: The claim is another one now, or was allocated anew.
+            KubeError: The server did not answer.
+        """
+        async with self._records.lock(uid):
+            record = self._records.get(uid)
+            current = None if record is None else await self._reread(record)
+        if record is not None and current is None:
+            raise ClaimError(
+                f"claim {record.claim}",
+                "has other devices now than those that it was prepared with",
+                mend="delete the pod; its successor gets what is allocated now",
+            )
+        return current
+
+    def tell_status(self, uid: str) -> None:
+        """Tell what a claim's record says now that no caller asked for; never blocks."""
+        self._tell((uid,))
+
+    async def _make_prepared(self, ref: ClaimRef, beside: Sequence[ClaimRef]) -> ClaimRecord:
         while True:
-            version = self._records.changes.version
-            for record in self._records.all():
-                if record.revoked and record.is_home:
-                    await self._close_quietly(record.claim.uid)
-            await self._records.changes.wait_changed(version)
+            async with self._records.lock(ref.uid):
+                record = self._records.get(ref.uid)
+                if record is not None and self._stands(record):
+                    again = await self._repeat(record)
+                    if again is not None:
+                        return again
+                elif record is None or record.is_home:
+                    self._ledger.release(ref.uid)
+                    return await self._prepare(ref, beside)
+                # What is left of an earlier life goes home; not under the lock, which that needs.
+                await self._records.put_or_note(attrs.evolve(record, revoked=True))
+            await self._wait_home(ref)
+
+    def _stands(self, record: ClaimRecord) -> bool:
+        """Whether what was prepared then is still worth anything: same boot, nothing undone."""
+        lost = any(d.nic is not None and d.nic.stage is Stage.LOST for d in record.devices)
+        usable = record.prepared and not record.revoked and not lost
+        return usable and record.boot_id == self._settings.boot_id
+
+    async def _repeat(self, record: ClaimRecord) -> ClaimRecord | None:
+        """Hand out once more what stands; ``None`` if the claim was allocated anew."""
+        current = await self._reread(record)
+        if current is None:
+            _log.warning("claim was allocated anew, preparing it anew", claim=record.claim)
+            return None
+        if current.has_nics:
+            await self._reservation.wait_open(current.claim)
+        await self._papers.write(current)
+        return current
+
+    async def _reread(self, record: ClaimRecord) -> ClaimRecord | None:
+        """The record with those who use the claim now; ``None`` if it has other devices now."""
+        claim = await self._api.get_claim(record.claim, driver=self._settings.driver)
+        if [_place(result) for result in claim.results] != [
+            _place(device.result) for device in record.devices
+        ]:
+            return None
+        # A pod that comes beside the one that has the NICs changes nothing: it is refused by name.
+        one = len(claim.consumers) == 1 or not record.has_nics
+        if one and claim.consumers != record.consumers:
+            record = attrs.evolve(record, consumers=claim.consumers)
+            await self._records.put(record)
+        return record
+
+    async def _wait_home(self, ref: ClaimRef) -> None:
+        """Wait until an earlier life of the claim has let go of its devices."""
+        self._nics.look_again()
+        with trio.move_on_after(waiting_time_s()):
+            while True:
+                version = self._records.changes.version
+                record = self._records.get(ref.uid)
+                if record is None or record.is_home:
+                    return
+                await self._records.changes.wait_changed(version)
+        raise ClaimError(f"claim {ref}", "is still being undone: its NICs are not home yet")
 
     async def _prepare(self, ref: ClaimRef, beside: Sequence[ClaimRef]) -> ClaimRecord:
-        await self._wait_undone(ref)
         claim = await self._api.get_claim(ref, driver=self._settings.driver)
         siblings = await self._read_siblings(claim, beside)
         snapshot, admitted = await self._reservation.reserve(claim)
@@ -222,8 +300,7 @@ class Claims:
         try:
             return await self._carry_out(record, snapshot)
         except BaseException:
-            with trio.CancelScope(shield=True):
-                await self._undo(record)
+            await self._ending.take_back(record)
             raise
         finally:
             del self._drafts[ref.uid]
@@ -248,19 +325,6 @@ class Claims:
         known = {record.claim.uid: record for record in self._records.all()}
         return tuple({**known, **self._drafts}.values())
 
-    async def _wait_undone(self, ref: ClaimRef) -> None:
-        """Wait until an earlier life of the claim has let go of its devices."""
-        with trio.move_on_after(waiting_time_s()):
-            while True:
-                version = self._records.changes.version
-                record = self._records.get(ref.uid)
-                if record is None or record.is_home:
-                    self._ledger.release(ref.uid)
-                    return
-                self._nics.look_again()
-                await self._records.changes.wait_changed(version)
-        raise ClaimError(f"claim {ref}", "is still being undone: its NICs are not home yet")
-
     async def _carry_out(self, record: ClaimRecord, snapshot: Snapshot) -> ClaimRecord:
         homes = [
             home.index if (home := snapshot.homes.get(device.result.device)) is not None else 0
@@ -268,15 +332,9 @@ class Claims:
         ]
         staged = await self._nics.stage(record, homes)
         prepared = attrs.evolve(staged, generation=1, prepared=True)
-        await self._handout.write(prepared)
+        await self._papers.write(prepared)
         await self._records.put(prepared)
         return prepared
-
-    def _stands(self, record: ClaimRecord) -> bool:
-        """Whether what was prepared then is still worth anything: same boot, nothing undone."""
-        lost = any(d.nic is not None and d.nic.stage is Stage.LOST for d in record.devices)
-        usable = record.prepared and not record.revoked and not lost
-        return usable and record.boot_id == self._settings.boot_id
 
     async def _complete(self, record: ClaimRecord) -> None:
         """Tell containers how the NICs look, if that differs from what they were told."""
@@ -290,7 +348,7 @@ class Claims:
             )
             if devices != current.devices:
                 current = attrs.evolve(current, devices=devices, generation=current.generation + 1)
-                await self._handout.write_metadata(current)
+                await self._papers.write_metadata(current)
                 await self._records.put(current)
         self._status.tell(current)
         for device in current.devices:
@@ -303,56 +361,6 @@ class Claims:
                     name=device.nic.network.interface_name,
                     ips=",".join(device.nic.network.ips) or "-",
                 )
-
-    async def _revoke(self, uid: str) -> bool:
-        """Undo a claim whose end is certain; gives whether everything of it is home and gone."""
-        async with self._records.lock(uid):
-            record = self._records.get(uid)
-            if record is None:
-                self._ledger.release(uid)
-                return True
-            if not record.revoked:
-                await self._records.put_or_note(attrs.evolve(record, revoked=True))
-            await self._handout.remove(uid)
-        self._status.forget(uid)
-        with trio.move_on_after(HOMECOMING_S) as scope:
-            scope.shield = True
-            await self._nics.give_back(uid)
-        return await self._close(uid)
-
-    async def _close(self, uid: str) -> bool:
-        """Forget an undone claim whose NICs are home; the ledger is freed last."""
-        async with self._records.lock(uid):
-            record = self._records.get(uid)
-            if record is not None:
-                if not record.is_home:
-                    return False
-                await self._handout.remove(uid)
-                await self._records.delete(uid)
-        self._ledger.release(uid)
-        self._discovery.look_again()
-        return True
-
-    async def _close_quietly(self, uid: str) -> None:
-        try:
-            await self._close(uid)
-        except HostError as error:
-            _log.warning("claim's files not removed, trying again", claim=uid, reason=error)
-
-    async def _undo(self, record: ClaimRecord) -> None:
-        """Take back a prepare that failed; what the disk refuses is undone at the next start."""
-        uid = record.claim.uid
-        current = self._records.get(uid)
-        try:
-            if current is not None and not current.is_home:
-                await self._records.put(attrs.evolve(current, revoked=True, prepared=False))
-                self._nics.look_again()
-                return
-            await self._handout.remove(uid)
-            await self._records.delete(uid)
-        except BerthError as error:
-            _log.warning("failed prepare not wholly undone", claim=record.claim, reason=error)
-        self._ledger.release(uid)
 
     def _in_sandbox(self, sandbox_id: str) -> tuple[str, ...]:
         return tuple(
@@ -371,3 +379,8 @@ class Claims:
             record = self._records.get(uid)
             if record is not None and not record.revoked:
                 self._status.tell(record)
+
+
+def _place(result: DeviceResult) -> tuple[str, str, str, str | None]:
+    """What of a result kubelet and containers were told."""
+    return result.request, result.pool, result.device, result.share_id

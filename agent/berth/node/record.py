@@ -75,6 +75,11 @@ class ClaimRecord:
         return attrs.evolve(self, devices=tuple(devices))
 
     @property
+    def has_nics(self) -> bool:
+        """Whether any of its devices is brought into a pod."""
+        return any(device.nic is not None for device in self.devices)
+
+    @property
     def is_home(self) -> bool:
         """Nothing that was done to any of its NICs is left to be undone."""
         return not any(d.nic is not None and d.nic.is_touched for d in self.devices)

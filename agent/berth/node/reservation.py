@@ -5,22 +5,24 @@ claim is gone from the API server then, and its sandbox is still being stopped. 
 claim is gone is waited for, by event, and its hold is ended as soon as its NIC is home; a holder
 that lives is named at once.
 
+A claim that waits holds nothing, so two that wait for each other cannot hold each other up.
+
 Source: KC §3.4 (the successor's prepare came a minute before the old claim's unprepare).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Any, Final, Protocol, TypeAlias
 
 import trio
 
-from berth.errors import ClaimError, KubeError
+from berth.errors import BerthError, ClaimError, KubeError
 from berth.kube.api import KubeApi
-from berth.model.claim import Claim
-from berth.node.admission import Admitted, Waiting, admit
+from berth.model.claim import Claim, ClaimRef
+from berth.model.inventory import Inventory
+from berth.node.admission import Admission, Admitted, Waiting, admit
 from berth.node.claimstatus import now_text
-from berth.node.discovery import Discovery
 from berth.node.ledger import UNKNOWN, Hold, Ledger
 from berth.node.record import ClaimRecord
 from berth.node.records import Records
@@ -35,7 +37,12 @@ _ANSWER_S: Final = 1.0
 _ASK_AGAIN_S: Final = 5.0
 # A claim that goes away tells nobody here; so its holder is asked about again after this time.
 
+_ASK_S: Final = 2.0
+# A server that hangs must not keep us from seeing that the holder is home.
+
 _log = get_log(__name__)
+
+Versions: TypeAlias = "tuple[tuple[Latest[Any], int], ...]"
 
 
 def waiting_time_s() -> float:
@@ -44,11 +51,27 @@ def waiting_time_s() -> float:
     return max(0.0, left_s - _ANSWER_S)
 
 
+class Eyes(Protocol):
+    """Who looks at the machine.
+
+    Attributes:
+        inventory: What was seen last.
+    """
+
+    @property
+    def inventory(self) -> Latest[Inventory]:
+        """What was seen last."""
+
+    async def look(self) -> Snapshot:
+        """Look now."""
+
+
 class Reservation:
     """Finds the moment at which a claim can have its devices.
 
     Args:
-        revoke: Undoes a claim by UID, as unprepare does; gives whether it is wholly undone.
+        closed: Why no hook would move a NIC into a pod now; empty while one would.
+        end: Ends a claim by UID, as unprepare does; gives whether nothing of it is left.
     """
 
     def __init__(
@@ -58,20 +81,26 @@ class Reservation:
         api: KubeApi,
         records: Records,
         ledger: Ledger,
-        discovery: Discovery,
+        discovery: Eyes,
+        closed: Latest[str],
         troubles: Troubles,
-        revoke: Callable[[str], Awaitable[bool]],
+        end: Callable[[str], Awaitable[bool]],
     ) -> None:
         self._driver = driver
         self._api = api
         self._records = records
         self._ledger = ledger
         self._discovery = discovery
+        self._closed = closed
         self._troubles = troubles
-        self._revoke = revoke
+        self._end = end
 
     async def reserve(self, claim: Claim) -> tuple[Snapshot, Admitted]:
-        """Take the claim's devices in the ledger, as soon as they can be had."""
+        """Take the claim's devices in the ledger, as soon as they can be had.
+
+        Raises:
+            ClaimError: It is refused, or what it waited for did not come in the caller's time.
+        """
         waiting = Waiting(reason="nothing")
         began = trio.current_time()
         gone: set[str] = set()
@@ -80,21 +109,39 @@ class Reservation:
                 seen = self._versions()
                 snapshot = await self._discovery.look()
                 # No await from here to `take`: what was judged free is taken as judged.
-                admission = admit(claim, snapshot, self._ledger)
+                admission = self._admit(claim, snapshot)
                 if isinstance(admission, Admitted):
-                    if self._ledger.take(admission.holds) is None:
-                        return snapshot, admission
-                    admission = Waiting(reason="two of its requests name one device")
+                    return snapshot, admission
                 if admission != waiting:
                     self._tell_wait(claim, admission)
                 waiting = admission
-                if not await self._evict(waiting.holders, gone):
-                    await self._wait_any_change(seen)
-        raise ClaimError(
-            f"claim {claim.ref}",
-            f"waited {trio.current_time() - began:.0f} s: {waiting.reason}",
-            mend="kubelet asks again by itself",
-        )
+                await self._require_ending(waiting.holders, gone)
+                if not await self._end_ready(waiting.holders, gone):
+                    await _wait_any_change(seen)
+        raise _waited_in_vain(claim.ref, began, waiting.reason)
+
+    async def wait_open(self, ref: ClaimRef) -> None:
+        """Wait until a hook would move the claim's NICs.
+
+        Raises:
+            ClaimError: None would in the caller's time.
+        """
+        began = trio.current_time()
+        with trio.move_on_after(waiting_time_s()):
+            await self._closed.wait_value(lambda reason: not reason)
+            return
+        raise _waited_in_vain(ref, began, _closed_text(self._closed.get()))
+
+    def _admit(self, claim: Claim, snapshot: Snapshot) -> Admission:
+        """Judge the claim, and take what it is admitted to."""
+        admission = admit(claim, snapshot, self._ledger)
+        if isinstance(admission, Waiting):
+            return admission
+        if admission.holds and self._closed.get():
+            return Waiting(reason=_closed_text(self._closed.get()))
+        if self._ledger.take(admission.holds) is not None:
+            return Waiting(reason="two of its requests name one device")
+        return admission
 
     def _tell_wait(self, claim: Claim, waiting: Waiting) -> None:
         _log.info("claim waits", claim=claim.ref, reason=waiting.reason)
@@ -103,67 +150,107 @@ class Reservation:
             Trouble(claim=str(claim.ref), text=waiting.reason, waiting=True, at=now_text()),
         )
 
-    def _versions(self) -> tuple[tuple[Latest[Any], int], ...]:
+    def _versions(self) -> Versions:
         watched: tuple[Latest[Any], ...] = (
             self._discovery.inventory,
             self._ledger.releases,
             self._records.changes,
+            self._closed,
         )
         return tuple((latest, latest.version) for latest in watched)
 
-    async def _wait_any_change(self, seen: Sequence[tuple[Latest[Any], int]]) -> None:
-        """Wait until one of them changed, or until it is time to ask the API server again."""
-        with trio.move_on_after(_ASK_AGAIN_S):
-            async with trio.open_nursery() as nursery:
-
-                async def wait(latest: Latest[Any], version: int) -> None:
-                    await latest.wait_changed(version)
-                    nursery.cancel_scope.cancel()
-
-                for latest, version in seen:
-                    nursery.start_soon(wait, latest, version)
-
-    async def _evict(self, holders: Iterable[Hold], gone: set[str]) -> bool:
-        """End holds of claims that are gone and whose NIC is home; gives whether one ended.
+    async def _require_ending(self, holders: Iterable[Hold], gone: set[str]) -> None:
+        """Find out which holders' claims have ended.
 
         Args:
-            gone: UIDs of claims known to be gone; what is found out is added.
+            gone: UIDs of claims known to have ended; what is found out is added.
 
         Raises:
             ClaimError: A holder's claim lives: the scheduler gave one device to two claims.
         """
-        ended = False
         for hold in holders:
-            uid = hold.claim.uid
-            if uid not in gone:
+            if hold.claim.uid in gone or hold.claim.namespace == UNKNOWN:
+                continue
+            lives: bool | None = None
+            with trio.move_on_after(_ASK_S):
                 lives = await self._lives(hold)
-                if lives is None:
-                    continue
-                if lives:
-                    raise ClaimError(
-                        hold.device,
-                        f"is held by claim {hold.claim} ({uid}), which is in use",
-                        mend=f"it is free when {_pods(self._records.get(uid))} ends",
-                    )
-                gone.add(uid)
-            record = self._records.get(uid)
-            if record is None or not any(
-                d.nic is not None and d.nic.is_away for d in record.devices
-            ):
-                ended |= await self._revoke(uid)
+            if lives:
+                raise ClaimError(
+                    hold.device,
+                    f"is held by claim {hold.claim} ({hold.claim.uid}), which is in use",
+                    mend=f"it is free when {_pods(self._records.get(hold.claim.uid))} ends",
+                )
+            if lives is False:
+                gone.add(hold.claim.uid)
+
+    async def _end_ready(self, holders: Iterable[Hold], gone: Collection[str]) -> bool:
+        """End the claims that have no use for their holds and no NIC in a pod; whether any was."""
+        ended = False
+        for uid in dict.fromkeys(hold.claim.uid for hold in holders):
+            if uid in gone and not _is_away(self._records.get(uid)):
+                ended |= await self._end(uid)
         return ended
 
     async def _lives(self, hold: Hold) -> bool | None:
         """Whether the claim of a hold still has a use for the device; ``None`` if nobody says."""
-        if hold.claim.namespace == UNKNOWN:
-            return None
+        record = self._records.get(hold.claim.uid)
+        if record is not None and (record.revoked or await self._pods_ended(record)):
+            return False
         try:
             claim = await self._api.get_claim(hold.claim, driver=self._driver)
         except ClaimError:
             return False
         except KubeError as error:
             return False if error.status == 404 else None
+        except BerthError:
+            return None
         return any(result.device == hold.device for result in claim.results)
+
+    async def _pods_ended(self, record: ClaimRecord) -> bool:
+        """Whether every pod of the claim has ended, or is ending.
+
+        The node's own credentials tell nothing of a claim that is gone, but of its pods they do.
+        """
+        pods = [consumer for consumer in record.consumers if consumer.is_pod]
+        try:
+            for pod in pods:
+                if not await self._api.pod_is_ending(record.claim.namespace, pod.name, uid=pod.uid):
+                    return False
+        except BerthError as error:
+            _log.debug("pods of a holder not asked about", claim=record.claim, reason=error)
+            return False
+        return bool(pods) and len(pods) == len(record.consumers)
+
+
+async def _wait_any_change(seen: Versions) -> None:
+    """Wait until something changed, or until it is time to ask the API server again."""
+    with trio.move_on_after(_ASK_AGAIN_S):
+        async with trio.open_nursery() as nursery:
+
+            async def wait(latest: Latest[Any], version: int) -> None:
+                await latest.wait_changed(version)
+                nursery.cancel_scope.cancel()
+
+            for latest, version in seen:
+                nursery.start_soon(wait, latest, version)
+
+
+def _waited_in_vain(ref: ClaimRef, began: float, reason: str) -> ClaimError:
+    return ClaimError(
+        f"claim {ref}",
+        f"waited {trio.current_time() - began:.0f} s: {reason}",
+        mend="kubelet asks again by itself",
+    )
+
+
+def _closed_text(reason: str) -> str:
+    return f"the runtime's NRI is not connected: {reason}"
+
+
+def _is_away(record: ClaimRecord | None) -> bool:
+    return record is not None and any(
+        device.nic is not None and device.nic.is_away for device in record.devices
+    )
 
 
 def _pods(record: ClaimRecord | None) -> str:

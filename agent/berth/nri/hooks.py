@@ -5,6 +5,8 @@ No event prepares or frees anything: a sandbox that stops sends its NICs home, t
 
 A container is made only if every NIC of its pod is in the pod's namespace, looked up there; so a
 pod that started while we were away, or whose hook failed, never runs silently without its device.
+What is missing then is attached there and then, since a runtime tries a container again in the
+same sandbox.
 
 Source: NC §5, §6, §8, §10; network.md §4.3, §4.4.
 """
@@ -12,7 +14,7 @@ Source: NC §5, §6, §8, §10; network.md §4.3, §4.4.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
@@ -20,7 +22,6 @@ from berth.errors import BerthError, ClaimError
 from berth.model.pod import Adjustment, Container, ContainerState, Sandbox
 from berth.nic.execute import inode_of
 from berth.nic.record import SandboxRef
-from berth.node.claims import Claims
 from berth.node.claimstatus import now_text
 from berth.node.handout import marked_claims
 from berth.node.record import ClaimRecord
@@ -33,11 +34,44 @@ from berth.runtime.threads import Decision, run_in_thread
 RESERVE_S: Final = 0.1
 """Kept of a hook's time for files and records after the move."""
 
+ASK_PART: Final = 0.5
+"""Part of a hook's time in which the API server may be asked who uses a claim."""
+
 LATE_ATTACH_S: Final = 20.0
 """Time for a pod that started while we were away: nobody's hook waits for it."""
 
 _RUNNING: Final = frozenset({ContainerState.CREATED, ContainerState.RUNNING, ContainerState.PAUSED})
 _log = get_log(__name__)
+
+
+class PreparedClaims(Protocol):
+    """The node's prepared claims; see `berth.node.claims.Claims` for what each method promises."""
+
+    def of_pod(self, pod_uid: str) -> tuple[ClaimRecord, ...]:
+        """The prepared claims that the pod uses."""
+        ...
+
+    def by_marker(self, uids: Sequence[str]) -> tuple[ClaimRecord | None, ...]:
+        """Records by claim UIDs without hyphens."""
+        ...
+
+    async def reread(self, uid: str) -> ClaimRecord | None:
+        """Learn from the API server who uses a prepared claim now."""
+        ...
+
+    async def missing(self, uids: Collection[str], sandbox: SandboxRef) -> tuple[str, ...]:
+        """Devices of the claims that are not in the sandbox now."""
+        ...
+
+    async def attach(
+        self, uids: Collection[str], sandbox: SandboxRef, *, limit_s: float, decision: Decision
+    ) -> None:
+        """Bring the claims' NICs into a sandbox."""
+        ...
+
+    async def detach(self, sandbox_id: str) -> None:
+        """Bring home whatever is in the sandbox."""
+        ...
 
 
 class PodHooks:
@@ -53,7 +87,7 @@ class PodHooks:
 
     def __init__(
         self,
-        claims: Claims,
+        claims: PreparedClaims,
         *,
         vm_handlers: Collection[str] = (),
         troubles: Troubles,
@@ -63,61 +97,68 @@ class PodHooks:
         self._vm_handlers = frozenset(vm_handlers)
         self._troubles = troubles
         self._is_ending = is_ending
-        self._failed: dict[str, str] = {}
         self._older: dict[str, set[str]] = {}
+        self._late: list[Sandbox] = []
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the tasks that no hook waits for, until cancelled."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            task_status.started()
-            await trio.sleep_forever()
+            try:
+                task_status.started()
+                self._start_late()
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
 
     async def synchronize(
         self, sandboxes: Sequence[Sandbox], containers: Sequence[Container]
     ) -> None:
         """Learn what runs; pods that started without us get their NICs by a task of their own."""
-        self._older = {sandbox.id: set() for sandbox in sandboxes if sandbox.netns_path}
+        living = [sandbox for sandbox in sandboxes if sandbox.netns_path]
+        self._older = {sandbox.id: set() for sandbox in living}
         for container in containers:
             if container.state in _RUNNING and container.sandbox_id in self._older:
                 self._older[container.sandbox_id].add(container.id)
-        for sandbox in sandboxes:
-            if sandbox.netns_path and self._nursery is not None and self._wants(sandbox):
-                self._nursery.start_soon(self._attach_late, sandbox)
+        # Of two sandboxes of one pod, the one that has the NICs keeps them.
+        self._late = [
+            sandbox for sandbox in living if self._lacking(sandbox, elsewhere=self._older.keys())
+        ]
+        self._start_late()
 
     async def run_pod_sandbox(self, sandbox: Sandbox, turn: Turn) -> None:
         """Bring the pod's NICs into its new sandbox.
 
         Raises:
-            BerthError: They are not there, and the sandbox must not go on; on runtimes that leave
-                a refused sandbox running, its containers are refused instead.
+            BerthError: They are not there, and the sandbox must not go on. On runtimes that leave
+                a refused sandbox running it goes on, and its containers are refused instead.
         """
-        self._failed.pop(sandbox.id, None)
-        if not self._wants(sandbox):
+        uids = self._lacking(sandbox)
+        if not uids:
             return
         try:
-            await self._attach(sandbox, turn)
+            await self._attach(
+                uids, sandbox, limit_s=turn.limit_s - RESERVE_S, decision=turn.decision
+            )
         except BerthError as error:
             self._note(sandbox, error)
             if not leaks_failed_sandboxes(turn.runtime):
                 raise
-            self._failed[sandbox.id] = str(error)
             _log.warning(
-                "pod's NICs not attached, its containers will be refused",
+                "pod's NICs not attached, its containers are refused until they are",
                 pod=sandbox,
                 reason=error,
             )
 
     async def stop_pod_sandbox(self, sandbox: Sandbox) -> None:
         """Bring home what is in the sandbox, while its namespace lives."""
-        self._forget(sandbox)
+        self._older.pop(sandbox.id, None)
         await self._claims.detach(sandbox.id)
 
     async def remove_pod_sandbox(self, sandbox: Sandbox) -> None:
         """The same for a sandbox whose stop was not told; what is in another is not touched."""
-        self._forget(sandbox)
-        await self._claims.detach(sandbox.id)
+        await self.stop_pod_sandbox(sandbox)
 
     async def create_container(
         self, sandbox: Sandbox, container: Container, turn: Turn
@@ -127,11 +168,7 @@ class PodHooks:
         Raises:
             BerthError: One is missing and could not be attached, or the claim is another pod's.
         """
-        try:
-            await self._require_nics(sandbox, container, turn)
-        except BerthError as error:
-            self._note(sandbox, error)
-            raise
+        await self._require_nics(sandbox, container, turn)
         if sandbox.id in self._older:
             self._older[sandbox.id].add(container.id)
         return None
@@ -156,75 +193,102 @@ class PodHooks:
     async def remove_container(self, sandbox: Sandbox, container: Container) -> None:
         """Nothing: what ended was told by the stop."""
 
-    def _wants(self, sandbox: Sandbox) -> bool:
-        """Whether the pod has a NIC of ours that is not in this sandbox."""
-        return any(
-            device.nic is not None
-            and (device.nic.sandbox is None or device.nic.sandbox.id != sandbox.id)
+    def _lacking(self, sandbox: Sandbox, *, elsewhere: Collection[str] = ()) -> list[str]:
+        """Claims of the pod with a NIC that is not in this sandbox.
+
+        Args:
+            elsewhere: Sandboxes in which NICs stay.
+        """
+        return [
+            record.claim.uid
             for record in self._claims.of_pod(sandbox.uid)
-            for device in record.devices
-        )
+            if any(
+                device.nic is not None
+                and (device.nic.sandbox is None or device.nic.sandbox.id != sandbox.id)
+                and not (device.nic.sandbox and device.nic.sandbox.id in elsewhere)
+                for device in record.devices
+            )
+        ]
 
     async def _require_nics(self, sandbox: Sandbox, container: Container, turn: Turn) -> None:
-        marked = sorted(marked_claims(iter(container.env)))
-        records = self._claims.by_marker(marked)
-        for uid, record in zip(marked, records, strict=True):
-            self._require_own(uid, record, sandbox)
-        wanted = {r.claim.uid: r for r in (*self._claims.of_pod(sandbox.uid), *records) if r}
-        wanted = {uid: r for uid, r in wanted.items() if any(d.nic for d in r.devices)}
-        if not wanted:
-            return
-        failed = self._failed.get(sandbox.id)
-        if failed is not None:
-            raise ClaimError(f"pod {sandbox}", failed)
-        reference = await _reference(sandbox)
-        if await self._claims.missing(wanted, reference):
-            await self._attach(sandbox, turn)
+        ends_at = trio.current_time() + turn.limit_s - RESERVE_S
+        try:
+            wanted = {record.claim.uid: record for record in self._claims.of_pod(sandbox.uid)}
+            marked = sorted(marked_claims(iter(container.env)))
+            for uid, record in zip(marked, self._claims.by_marker(marked), strict=True):
+                own = await self._require_own(uid, record, sandbox, turn)
+                wanted[own.claim.uid] = own
+            uids = [uid for uid, record in wanted.items() if record.has_nics]
+            if uids and await self._claims.missing(uids, await _reference(sandbox)):
+                limit_s = ends_at - trio.current_time()
+                await self._attach(uids, sandbox, limit_s=limit_s, decision=turn.decision)
+        except BerthError as error:
+            self._note(sandbox, error)
+            raise
 
-    def _require_own(self, uid: str, record: ClaimRecord | None, sandbox: Sandbox) -> None:
+    async def _require_own(
+        self, uid: str, record: ClaimRecord | None, sandbox: Sandbox, turn: Turn
+    ) -> ClaimRecord:
         """Refuse a container that was promised a device which is not its pod's."""
+        if record is not None and _users(record, sandbox):
+            record = await self._reread(record, turn)
         if record is None or not record.prepared or record.revoked:
             raise ClaimError(
                 f"pod {sandbox}",
                 f"uses claim {uid}, which is not prepared on this node any more",
                 mend="delete the pod; its successor gets a device of its own",
             )
-        if not record.serves_pod(sandbox.uid) and any(c.is_pod for c in record.consumers):
-            pods = ", ".join(c.name for c in record.consumers if c.is_pod)
+        users = _users(record, sandbox)
+        if users:
             raise ClaimError(
                 f"claim {record.claim}",
-                f"is used by pod {pods}",
+                f"is used by pod {', '.join(users)}",
                 rule="its NIC can be in one pod only",
                 mend="give each pod a claim of its own, by a ResourceClaimTemplate",
             )
+        return record
+
+    async def _reread(self, record: ClaimRecord, turn: Turn) -> ClaimRecord | None:
+        """The record as the API server has it; as it is when the server does not answer in time."""
+        with trio.move_on_after(turn.limit_s * ASK_PART):
+            try:
+                return await self._claims.reread(record.claim.uid)
+            except ClaimError:
+                raise
+            except BerthError as error:
+                _log.debug("users of a claim not asked about", claim=record.claim, reason=error)
+        return record
 
     def _note(self, sandbox: Sandbox, error: BerthError) -> None:
         self._troubles.note(sandbox.uid, Trouble(pod=str(sandbox), text=str(error), at=now_text()))
 
-    async def _attach(self, sandbox: Sandbox, turn: Turn) -> None:
+    async def _attach(
+        self, uids: Collection[str], sandbox: Sandbox, *, limit_s: float, decision: Decision
+    ) -> None:
         if sandbox.runtime_handler in self._vm_handlers:
             raise ClaimError(
                 f"pod {sandbox}",
                 f"runs in a virtual machine (runtime handler {sandbox.runtime_handler})",
                 rule="a link cannot be moved into it",
+                mend="use a runtime class without a virtual machine, or drop the claim",
             )
         reference = await _reference(sandbox)
-        await self._claims.attach(
-            sandbox.uid,
-            reference,
-            limit_s=turn.limit_s - RESERVE_S,
-            decision=turn.decision,
-        )
+        await self._claims.attach(uids, reference, limit_s=limit_s, decision=decision)
         self._troubles.forget(sandbox.uid)
 
+    def _start_late(self) -> None:
+        while self._late and self._nursery is not None:
+            self._nursery.start_soon(self._attach_late, self._late.pop())
+
     async def _attach_late(self, sandbox: Sandbox) -> None:
-        """Complete a pod that started while we were away."""
+        """Complete a pod that started while we were away, unless it has been stopped since."""
+        uids = self._lacking(sandbox, elsewhere=self._older.keys())
+        if not uids or sandbox.id not in self._older:
+            return
         try:
-            reference = await _reference(sandbox)
-            await self._claims.attach(
-                sandbox.uid, reference, limit_s=LATE_ATTACH_S, decision=Decision()
-            )
+            await self._attach(uids, sandbox, limit_s=LATE_ATTACH_S, decision=Decision())
         except BerthError as error:
+            self._note(sandbox, error)
             _log.warning(
                 "pod runs without its NICs, its next container is refused",
                 pod=sandbox,
@@ -237,13 +301,23 @@ class PodHooks:
         try:
             if await self._is_ending(sandbox):
                 await self._claims.detach(sandbox.id)
+                self._older.pop(sandbox.id, None)
         except BerthError as error:
             _log.warning("end of an older pod not settled", pod=sandbox, reason=error)
 
-    def _forget(self, sandbox: Sandbox) -> None:
-        self._failed.pop(sandbox.id, None)
-        self._older.pop(sandbox.id, None)
-        self._troubles.forget(sandbox.uid)
+
+def _users(record: ClaimRecord, sandbox: Sandbox) -> list[str]:
+    """Pods that keep this one from using the claim's NICs.
+
+    A claim that is not reserved for pods by name belongs to the pod that has its NICs.
+    """
+    pods = [consumer for consumer in record.consumers if consumer.is_pod]
+    if not pods:
+        refs = [
+            device.nic.sandbox for device in record.devices if device.nic and device.nic.is_away
+        ]
+        return sorted({ref.pod for ref in refs if ref is not None and ref.pod_uid != sandbox.uid})
+    return [consumer.name for consumer in pods if consumer.uid != sandbox.uid]
 
 
 async def _reference(sandbox: Sandbox) -> SandboxRef:

@@ -50,6 +50,10 @@ class PluginState:
     reason: str = ""
 
 
+CONNECTING = PluginState(synchronized=False, reason="not connected yet")
+"""Before anything is known: nothing has failed yet."""
+
+
 def pause_s(failures: int) -> float:
     """Gives the wait before the next session: none after the first failure, then doubling."""
     doublings = min(failures - 2, 10)
@@ -95,7 +99,7 @@ class Plugin:
 
         A cancel closes the connection after the hooks that run have been answered for.
         """
-        self._set_state(PluginState(synchronized=False, reason="not connected yet"))
+        self._set_state(CONNECTING)
         task_status.started()
         async with trio.open_nursery() as nursery:
             while True:
