@@ -80,6 +80,11 @@ class Bed:
         assert found is not None, name
         return found
 
+    def forget(self, name: str) -> None:
+        """Remove a link at home, if it is there."""
+        if name in self.names():
+            self.home.ip("link", "del", name)
+
     def names(self) -> set[str]:
         """The links at home but the loopback."""
         return {row["ifname"] for row in self.home.ip_json("link")} - {"lo"}

@@ -292,3 +292,60 @@ def test_crash_before_each_change_of_three(
 
     assert len(chosen) >= LEAST[work]
     run_matrix(scene, work, chosen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("work", ["attach", "return"])
+def test_crash_in_the_start_after_a_crash(
+    bed: Bed, driver: Driver, tmp_path: Path, work: str
+) -> None:
+    """The start that settles things may be killed too, at each change; the one after it settles."""
+
+    scene = make_scene(bed, driver, tmp_path / "state", "moved", 1)
+    first = points(scene, work, every=False)
+    # In the middle the link is neither as it was nor as it shall be.
+    at = first[len(first) // 2]
+    lead_up(scene, work)
+    scene.run(work, kill_at=at)
+    changes = scene.run("recover")["changes"]
+    scene.run("unprepare")
+
+    assert len(changes) >= 5
+    for number in changes:
+        lead_up(scene, work)
+        assert scene.run(work, kill_at=at) == {"killed": True}
+        assert scene.run("recover", kill_at=number) == {"killed": True}
+        scene.run("recover")
+        assert scene.outcome() in ENDS[work]
+        scene.run("unprepare")
+        scene.require_home()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("work", ["attach", "return"])
+def test_crash_and_the_pod_ends_before_the_start(
+    bed: Bed, driver: Driver, tmp_path: Path, work: str
+) -> None:
+    """A link that died with its pod is lost, one that was not there yet or no more is home."""
+
+    probe = make_scene(bed, driver, tmp_path / "probe", "moved", 1)
+    chosen = points(probe, work, every=False)
+    ends = set()
+    for number in chosen:
+        bed.forget("v0")
+        scene = make_scene(bed, driver, tmp_path / str(number), "moved", 1)
+        lead_up(scene, work)
+        assert scene.run(work, kill_at=number) == {"killed": True}
+        scene.pod.netns.end()
+        scene.run("recover")
+        nic = scene.record().devices[0].nic
+        assert nic is not None
+        if nic.stage is Stage.LOST:
+            assert "v0" not in bed.names()
+        elif nic.stage is Stage.HOME:
+            scene.require_home()
+        ends.add(nic.stage)
+
+    # Before its announcement an attach has touched nothing, and the claim waits for a new sandbox.
+    waiting = {Stage.STAGED} if work == "attach" else set()
+    assert ends == {Stage.HOME, Stage.LOST} | waiting
