@@ -157,10 +157,11 @@ class DraPlugin:
         self._opened.clear()
 
     async def wait_kubelet(self) -> None:
-        """Wait until kubelet would send claims here: it registered the driver, or it connected.
+        """Wait until kubelet would send claims here.
 
         A pod that is scheduled before pays 60 to 90 s (KC §3.2). Behind kept sockets kubelet does
-        not register anew, it connects at once.
+        not register anew, it connects at once. Where the sockets are new ones a connection proves
+        nothing: it belongs to an earlier registration that kubelet is about to end (KC §1.4).
         """
         async with trio.open_nursery() as nursery:
 
@@ -168,9 +169,15 @@ class DraPlugin:
                 await wait()
                 nursery.cancel_scope.cancel()
 
-            state, accepted = self._registration.state, self._dra_door.accepted
+            state, door = self._registration.state, self._dra_door
             nursery.start_soon(first, lambda: state.wait_value(lambda now: now.registered))
-            nursery.start_soon(first, lambda: accepted.wait_value(lambda count: count > 0))
+            if door.statistics().inherited:
+                nursery.start_soon(
+                    first,
+                    lambda: door.accepted.wait_value(
+                        lambda count: bool(count and not door.bound.get())
+                    ),
+                )
 
     def statistics(self) -> DraPluginStatistics:
         """Give the state of now."""

@@ -250,6 +250,7 @@ async def test_call_waits_while_the_plugin_restarts_behind_kept_sockets(
                 first.plugin.close()
                 nursery.start_soon(kubelet.prepare, DRIVER, [ref("meanwhile")])
                 async with open_door(inherited=hand_in()) as second:
+                    await second.plugin.wait_kubelet()
                     await second.claims.wait_begun("meanwhile")
                     await kubelet.prepare(DRIVER, [ref("after")])
 
@@ -379,8 +380,10 @@ async def test_wait_kubelet_ends_when_kubelet_would_send_claims(open_door: OpenD
 
     with trio.fail_after(LIMIT_S):
         async with open_door() as door:
-            with trio.move_on_after(0.2) as early:
-                await door.plugin.wait_kubelet()
+            # As kubelet does that knows the driver from before the sockets were made anew.
+            async with await connect_unix(door.places.dra_socket):
+                with trio.move_on_after(0.2) as early:
+                    await door.plugin.wait_kubelet()
             async with door.kubelet_running():
                 await door.plugin.wait_kubelet()
 
