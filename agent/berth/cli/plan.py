@@ -21,13 +21,13 @@ HEADS: Final = ("PLACE", "FIELD", "WHAT")
 
 def run(arguments: argparse.Namespace, output: Output) -> Exit:
     """Plan the claims of a file."""
-    from berth.cli.claimfile import read_claim_file
     from berth.cli.factfile import read_facts
     from berth.cli.looking import read_config, scan_machine
     from berth.cli.planning import plan_claims
+    from berth.rehearsal.manifests import read_manifests
 
     config = read_config(arguments.config)
-    manifests = read_claim_file(arguments.claim)
+    manifests = read_manifests(arguments.claim)
     facts = arguments.facts
     scan = read_facts(facts) if facts is not None else scan_machine(config)
     plans = plan_claims(manifests, scan, config)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from berth.errors import ConfigError
+from berth.rehearsal.manifestshapes import check_document
 
 SIZE_LIMIT: Final = 1024 * 1024
 """Largest file, in bytes."""
@@ -40,9 +41,16 @@ def read_manifests(path: Path) -> Manifests:
     """Read a file of YAML documents and sort out what is in it. Blocks on the disk.
 
     Raises:
-        ConfigError: It cannot be read, is no YAML, or has no claim in it.
+        ConfigError: It cannot be read, is no YAML, has no claim in it, or a field of another type.
     """
-    return sort_out(read_documents(path), where=str(path))
+    documents = read_documents(path)
+    notes = [
+        note
+        for number, document in enumerate(documents, start=1)
+        for note in check_document(document, f"{path}: document {number}")
+    ]
+    manifests = sort_out(documents, where=str(path))
+    return attrs.evolve(manifests, notes=(*notes, *manifests.notes))
 
 
 def read_documents(path: Path) -> list[Any]:

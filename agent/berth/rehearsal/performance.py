@@ -37,7 +37,7 @@ def play(arguments: Sequence[str]) -> int:
         # Before the world is furnished: its folders cover some of the machine's own.
         script = write_script(config=asked.get("config"), claim=asked.get("claim"))
     except ConfigError as error:
-        report.failure("configuration", error)
+        report.failure("files", error)
         return 2
     furnish()
     _introduce(script, report)

@@ -159,3 +159,18 @@ async def test_restart_with_held_sockets_goes_unseen(stages: Stages) -> None:
     assert stage.count(Act.REGISTERED) == 1
     assert stage.count(Act.UNREGISTERED) == 0
     assert {item["metadata"]["uid"] for item in stage.cluster.slices()} == slices
+
+
+async def test_restart_changes_no_slice(stages: Stages) -> None:
+    """What is published stays as it is while a new daemon finds its feet: nothing is written."""
+
+    stage = await stages(nics=3)
+    await start_pod(stage, "one")
+    versions = [item["metadata"]["resourceVersion"] for item in stage.cluster.slices()]
+
+    await stage.berthd.restart()
+    await stage.runtime.wait_plugins()
+    await until(lambda: stage.api.watching == 1)
+    await trio.sleep(2.0)
+
+    assert versions == [item["metadata"]["resourceVersion"] for item in stage.cluster.slices()]
