@@ -28,7 +28,7 @@ from berth.node.claimstatus import StatusSink, now_text
 from berth.node.drafting import Settings, draft
 from berth.node.ending import Ending, Remains, Returns
 from berth.node.ledger import Ledger
-from berth.node.record import ClaimRecord
+from berth.node.record import ClaimRecord, HeldDevice
 from berth.node.records import Records
 from berth.node.reservation import Reservation, waiting_time_s
 from berth.node.snapshot import Snapshot
@@ -170,7 +170,8 @@ class Claims:
     async def missing(self, uids: Iterable[str], sandbox: SandboxRef) -> tuple[str, ...]:
         """Devices of the claims that are not in the sandbox now, or not told of in files yet.
 
-        A NIC that comes late is in the pod a moment before its containers could read of it.
+        A NIC that comes late is in the pod a moment before that is recorded, and another moment
+        before its containers could read of it.
         """
         missing: list[str] = []
         for uid in uids:
@@ -182,7 +183,7 @@ class Claims:
                 missing.extend(
                     device.result.device
                     for device in record.devices
-                    if device.nic is not None and device.told != device.nic.network
+                    if device.nic is not None and not _is_told(device)
                 )
         return tuple(dict.fromkeys(missing))
 
@@ -379,6 +380,11 @@ class Claims:
             record = self._records.get(uid)
             if record is not None and not record.revoked:
                 self._status.tell(record)
+
+
+def _is_told(device: HeldDevice) -> bool:
+    nic = device.nic
+    return nic is not None and nic.stage is Stage.ATTACHED and device.told == nic.network
 
 
 def _place(result: DeviceResult) -> tuple[str, str, str, str | None]:

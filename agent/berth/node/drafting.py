@@ -66,13 +66,13 @@ def draft(
             ),
         )
     }
-    slots = {hold.device: (hold.slots, hold.limit) for hold in admitted.holds}
+    slots = {(hold.device, hold.share): (hold.slots, hold.limit) for hold in admitted.holds}
     devices = tuple(
         _held(
             result,
             resolved.get((result.request, result.device, result.share_id)),
             snapshot,
-            slots.get(result.device, (0, 0)),
+            slots.get((result.device, result.share_id), (0, 0)),
             settings,
         )
         for result in claim.results
