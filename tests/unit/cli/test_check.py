@@ -22,7 +22,7 @@ from tests.unit.nic.machine import Machine as Host
 FAULTS = """\
 [nri]
 timeout_s = -3
-soket = "/x"
+socke = "/x"
 
 [[nic.group]]
 name = "fast"

@@ -44,7 +44,7 @@ def test_version(berth: Berth) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [(), ("chek",), ("check", "--jsn"), ("check", "--js"), ("why",), ("plan",), ("holds", "x")],
+    [(), ("chekk",), ("check", "--jsn"), ("check", "--js"), ("why",), ("plan",), ("holds", "x")],
 )
 def test_end_when_the_command_line_is_wrong(berth: Berth, words: tuple[str, ...]) -> None:
     """A wrong word is answered by usage and 2, and nothing is guessed."""

@@ -15,7 +15,7 @@ import attrs
 
 from berth.cli.apiaccess import credential_settings
 from berth.cli.asking import ask
-from berth.cli.checks import credentials, kubelet, nri, rights, selection
+from berth.cli.checks import apiserver, credentials, kubelet, nri, rights, selection
 from berth.cli.checks.line import Level, Line
 from berth.cli.checks.machine import Machine
 from berth.cli.looking import check_config, scan_machine
@@ -31,6 +31,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     kubelet.check_registration,
     kubelet.check_units,
     credentials.check_credentials,
+    apiserver.check_api,
     nri.check_socket,
     nri.check_runtime,
     selection.check_selection,
@@ -79,12 +80,14 @@ def check_machine(machine: Machine) -> list[Line]:
 
 def this_machine(config: Config, *, runtime_dir: Path) -> Machine:
     """This machine as it is now, and what its daemon says if one runs. Blocks."""
+    settings, host_name = credential_settings(config), socket.gethostname()
     machine = Machine(
         config=config,
-        credentials=credential_settings(config),
+        credentials=settings,
+        api=apiserver.look_api(settings, configured=config.node.name, host_name=host_name),
         status=_status(runtime_dir),
         runtime_version=_runtime_version(),
-        host_name=socket.gethostname(),
+        host_name=host_name,
         kernel=platform.release(),
         user_id=os.geteuid(),
     )

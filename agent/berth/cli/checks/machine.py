@@ -14,11 +14,33 @@ from berth.kube.sources import CredentialSettings
 
 
 @attrs.frozen(kw_only=True)
+class ApiLook:
+    """What the API server said.
+
+    Attributes:
+        version: Its own, whole; `major` and `minor` are its numbers.
+        fault: Why it could not be asked; empty when it answered.
+        node: This node's name, where the server has its Node object.
+        node_fault: Why there is no such name.
+        classes: What each DeviceClass selects, as text; ``None`` when that may not be read.
+    """
+
+    version: str = ""
+    major: int = 0
+    minor: int = 0
+    fault: str = ""
+    node: str = ""
+    node_fault: str = ""
+    classes: Mapping[str, str] | None = None
+
+
+@attrs.frozen(kw_only=True)
 class Machine:
     """One machine with a configuration for it.
 
     Attributes:
         credentials: Where they are looked for.
+        api: What the API server said; ``None`` when it was not asked.
         root: What stands for ``/``; tests give a tree of files.
         scan: One look at its network devices; ``None`` when it could not be had.
         scan_fault: Why not.
@@ -31,6 +53,7 @@ class Machine:
 
     config: Config
     credentials: CredentialSettings = attrs.field(factory=CredentialSettings)
+    api: ApiLook | None = None
     root: Path = Path("/")
     scan: HostScan | None = None
     scan_fault: str = ""

@@ -1,0 +1,137 @@
+"""The API server: whether it answers, knows this node, and has classes for our devices.
+
+Three reads with the credentials that the daemon would use, within a few seconds; nothing is
+written. What may not be read (kubelet's own credentials see no classes) is left out.
+
+Source: cases.md 9; cluster.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+import trio
+
+from berth.cli.checks.line import Level, Line
+from berth.cli.checks.machine import ApiLook, Machine
+from berth.dra.nodename import choose_node
+from berth.errors import BerthError, KubeError
+from berth.kube.api import Node
+from berth.kube.client import KubeClient, Request
+from berth.kube.credentials import Credentials
+from berth.kube.server import KubeServer
+from berth.kube.sources import CredentialSettings, choose
+from berth.model.device import NicMode
+
+TOPIC: Final = "API server"
+
+LIMIT_S: Final = 8.0
+"""How long the server may take for all answers together, in seconds."""
+
+_CLASSES: Final = "/apis/resource.k8s.io/v1/deviceclasses"
+
+
+def look_api(settings: CredentialSettings, *, configured: str, host_name: str) -> ApiLook | None:
+    """Ask the API server; ``None`` without usable credentials. Blocks for `LIMIT_S` at most.
+
+    Args:
+        configured: ``[node] name``.
+    """
+    try:
+        credentials = Credentials(choose(settings))
+    except BerthError:
+        return None
+    return trio.run(_look, credentials, configured, host_name)
+
+
+def check_api(machine: Machine) -> Iterator[Line]:
+    """What the API server said."""
+    look = machine.api
+    if look is None:
+        return
+    if look.fault:
+        yield Line(
+            topic=TOPIC,
+            level=Level.FAULT,
+            text=f"it was asked in vain: {look.fault}",
+            mend="until it answers nothing is published, and claims wait",
+        )
+        return
+    yield Line(topic=TOPIC, level=Level.OK, text=f"it answers, version {look.version}")
+    if look.node_fault:
+        yield Line(topic=TOPIC, level=Level.FAULT, text=look.node_fault)
+    elif look.node:
+        yield Line(topic=TOPIC, level=Level.OK, text=f"it knows node {look.node}")
+    yield from _classes(machine, look)
+
+
+def _classes(machine: Machine, look: ApiLook) -> Iterator[Line]:
+    driver = machine.config.dra.driver
+    if look.classes is None or not machine.config.nic.groups:
+        return
+    if not any(driver in selectors for selectors in look.classes.values()):
+        yield Line(
+            topic=TOPIC,
+            level=Level.WARNING,
+            text=f"no DeviceClass speaks of {driver}, so no claim can ask for its devices",
+            mend="kubectl apply -f configs/kubernetes/deviceclasses.yaml",
+        )
+    shared = any(group.mode is NicMode.SHARED for group in machine.config.nic.groups)
+    if shared and (look.major, look.minor) < (1, 36):
+        yield Line(
+            topic=TOPIC,
+            level=Level.WARNING,
+            text="shared NICs need Kubernetes 1.36 (consumable capacity): "
+            "an older server drops what they are shared by, and none is offered",
+        )
+
+
+async def _look(credentials: Credentials, configured: str, host_name: str) -> ApiLook:
+    client = KubeClient(credentials)
+    look = ApiLook(fault=f"no answer within {LIMIT_S:.0f} s")
+    try:
+        with trio.move_on_after(LIMIT_S):
+            look = await _ask(client, configured, host_name)
+    except BerthError as error:
+        look = ApiLook(fault=str(error))
+    with trio.move_on_after(1) as closing:
+        closing.shield = True
+        await client.aclose()
+    return look
+
+
+async def _ask(client: KubeClient, configured: str, host_name: str) -> ApiLook:
+    await client.credentials.login()
+    server = KubeServer(client)
+    version = await server.server_version()
+    look = ApiLook(version=version.text, major=version.major, minor=version.minor)
+    choice = choose_node(configured=configured, identity=server.identity, host_name=host_name)
+    if choice.name:
+        node = await _node(server, choice.name)
+        fault = choice.missing(node) if isinstance(node, KubeError) else ""
+        look = attrs.evolve(look, node="" if fault else choice.name, node_fault=fault)
+    return attrs.evolve(look, classes=await _read_classes(client))
+
+
+async def _node(server: KubeServer, name: str) -> Node | KubeError:
+    try:
+        return await server.get_node(name)
+    except KubeError as error:
+        return error
+
+
+async def _read_classes(client: KubeClient) -> dict[str, str] | None:
+    """The selectors of every class, as text; ``None`` where they may not be read."""
+    try:
+        found = await client.request(Request(method="GET", path=_CLASSES))
+    except KubeError:
+        return None
+    items = found.get("items") if isinstance(found, dict) else None
+    return {
+        str(item.get("metadata", {}).get("name")): json.dumps(item.get("spec"))
+        for item in items or ()
+        if isinstance(item, dict)
+    }

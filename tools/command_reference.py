@@ -1,0 +1,161 @@
+"""Write docs/reference/command.md from the parsers of the command, or see that it is current.
+
+Usage: command_reference.py [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from berth.cli.commands import COMMANDS
+from berth.cli.parsing import SUMMARY, Command
+
+PAGE: Final = Path(__file__).parent.parent / "docs" / "reference" / "command.md"
+
+INTRODUCTION: Final = f"""\
+# The command `berth`
+
+<!-- Made by tools/command_reference.py from agent/berth/cli; edit the meaning there. -->
+
+{SUMMARY}
+It runs on the node, as root.
+Commands that ask the daemon do so by its control socket, described in [control.md](control.md).
+
+## Exit codes
+
+| code | meaning |
+| --- | --- |
+| 0 | well |
+| 1 | a finding, or a refusal |
+| 2 | the command line or the configuration is wrong |
+| 3 | no daemon is running, and the command needs one |
+| 130 | ended by Ctrl-C |
+| 141 | whoever read the output has gone |
+
+## Output
+
+What was asked for goes to standard output, remarks and errors go to standard error.
+With `--json` the output is one JSON object: keys may be added to it, none is renamed or taken away.
+A table on a terminal is folded at its width; elsewhere each row is one line.
+Characters that cannot be seen are written as escapes, since links may be called almost anything.
+
+## Commands
+"""
+
+FORMS: Final = """\
+## JSON
+
+`status`, `holds`, `why` and `devices` give the daemon's answers, which [control.md](control.md) \
+describes.
+`devices` adds `by`: `daemon`, or `scan` when there was none to ask.
+`reload` gives the daemon's answer and `refused`, a list of faults that is empty when the file was \
+taken.
+
+`check`:
+
+| key | value |
+| --- | --- |
+| `config` | the file |
+| `faults`, `warnings` | how many lines are of that level |
+| `lines` | one object per line: `topic`, `level` (`ok`, `note`, `warning`, `fault`), `text`, \
+`mend` |
+| `groups` | one object per group: `name`, `mode`, `nics` (how many it takes), `offered`, \
+`excluded` (how many are not offered, by reason) |
+
+`plan`:
+
+| key | value |
+| --- | --- |
+| `claims` | one object per claim that a pod uses |
+| `claims[].claim`, `.pods` | `namespace/name`, and the names of its pods |
+| `claims[].allocated` | whether the file had an allocation; else one was made up |
+| `claims[].faults` | why it would be refused, as kubelet would show it; empty when it would not |
+| `claims[].notes` | what was taken for granted |
+| `claims[].devices` | one object per device: `device`, `request`, `mode`, `interface`, `steps` |
+| `claims[].devices[].steps` | in order: `place` (`home` or `pod`), `field` (what asks for it), \
+`what` (netlink message and values) |
+| `notes` | what was left out of the file, or made up |
+
+`facts`:
+
+| key | value |
+| --- | --- |
+| `schema` | 1; another number is another form |
+| `berth` | the version that looked |
+| `hashed` | whether hardware addresses were replaced |
+| `scan` | what was seen; its form belongs to the version, and other versions may refuse it |
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    listed = [f"- [`berth {each.name}`](#berth-{each.name}): {each.summary}" for each in COMMANDS]
+    return "\n".join([INTRODUCTION, *listed, "", *_sections(), FORMS])
+
+
+def _sections() -> Iterator[str]:
+    for each in COMMANDS:
+        yield f"## `berth {each.name}`\n"
+        parser = argparse.ArgumentParser(prog=f"berth {each.name}", add_help=False)
+        each.arguments(parser)
+        actions = parser._actions  # noqa: SLF001 - argparse has no public list of them
+        yield f"`{_usage(each, actions)}`\n"
+        yield _sentences(each.description)
+        if actions:
+            yield "| argument | meaning |"
+            yield "| --- | --- |"
+            yield from (f"| `{_cell(_shown(a))}` | {_cell(_meaning(a))} |" for a in actions)
+            yield ""
+        if each.examples:
+            yield "```console"
+            yield "\n".join(f"# {line}    # {meaning}" for line, meaning in each.examples)
+            yield "```\n"
+
+
+def _usage(command: Command, actions: Sequence[argparse.Action]) -> str:
+    words = [f"[{_shown(a)}]" if a.option_strings else _shown(a) for a in actions]
+    return " ".join(["berth", command.name, *words])
+
+
+def _shown(action: argparse.Action) -> str:
+    name = str(action.metavar or action.dest)
+    if not action.option_strings:
+        return name
+    option = action.option_strings[-1]
+    return option if action.nargs == 0 else f"{option} {name}"
+
+
+def _meaning(action: argparse.Action) -> str:
+    return (action.help or "") % {"default": action.default}
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _sentences(text: str) -> str:
+    """One sentence per line, as in every page."""
+    return text.replace(". ", ".\n") + "\n"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the page, or with ``--check`` compare it.
+
+    Returns:
+        1 when the page on disk is not current.
+    """
+    if "--check" not in arguments:
+        PAGE.write_text(page(), encoding="utf-8")
+        return 0
+    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page():
+        return 0
+    print(f"{PAGE} is not current: run tools/command_reference.py", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
