@@ -25,6 +25,7 @@ from berth.host.netlink.link import IFF_UP, Link
 from berth.host.netlink.linkrequest import LinkChange
 from berth.host.netlink.namespace import HOME, netns_descriptor
 from berth.host.netlink.socket import Sender, send_now
+from berth.nic import plan
 from berth.nic.execute import Namespaces, do, inode_of, open_namespaces
 from berth.nic.identity import find_home, find_in_pod, is_record_home
 from berth.nic.look import find_taken, look_home
@@ -138,16 +139,26 @@ def _from_pod(record: NicRecord, send: Sender) -> Homecoming | None:
             if link is None:
                 return None
             if record.is_child:
+                _drop_own(spaces, record, link)
                 do(spaces, _step(Place.POD, RemoveLink()), link)
                 return None
             if record.originals is None:
                 return None
+            _drop_own(spaces, record, link)
             index = _move_home(spaces, record, record.originals, link)
             return _put_back(spaces, record, record.originals, index)
     except HostError as error:
         if error.errno != errno.ENOENT:
             raise
     return None
+
+
+def _drop_own(spaces: Namespaces, record: NicRecord, link: Link) -> None:
+    """Take out of the pod what does not go with the link; a pod that lives on goes without it."""
+    for step in plan.settle(record.config, None):
+        for change in step.undo:
+            with contextlib.suppress(HostError):
+                do(spaces, _step(Place.POD, change), link)
 
 
 def _at_home(record: NicRecord, send: Sender) -> Homecoming:

@@ -290,6 +290,37 @@ def test_return_when_names_are_taken_in_pod_and_at_home(bed: Bed) -> None:
     assert pod.names() == {"v0", "x"}
 
 
+def test_return_when_the_host_name_is_taken_in_the_pod_alone(bed: Bed) -> None:
+    """It arrives under its in-pod name then, and gets its own at home."""
+
+    link = bed.veth("v0")
+    before = bed.seen("v0")
+    pod = bed.pod()
+    (there,) = attached(pod, staged(link))
+    in_pod(pod, "link add v0 type veth peer name x")
+    home(there)
+
+    assert bed.seen("v0") == before
+    assert pod.names() == {"v0", "x"}
+
+
+def test_return_takes_the_rules_along(bed: Bed) -> None:
+    """A rule does not go with its link; a pod that lives on is left without it."""
+
+    pod = bed.pod()
+    rules = pod.netns.ip("rule")
+    config = config_of(
+        addresses=[{"address": "192.0.2.5/24"}],
+        routes=[{"to": "198.51.100.0/24", "via": "192.0.2.1", "table": 99}],
+        rules=[{"priority": 100, "from": "192.0.2.0/24", "table": 99}],
+    )
+    (there,) = attached(pod, staged(bed.veth("v0"), config))
+    assert pod.netns.ip("rule") != rules
+    home(there)
+
+    assert pod.netns.ip("rule") == rules
+
+
 def test_return_leaves_a_foreign_link_of_the_same_index_alone(bed: Bed) -> None:
     """After the NIC died in its pod its index at home may be another link's: no identity."""
 
