@@ -160,7 +160,8 @@ class DraPlugin:
         """Wait until kubelet would send claims here.
 
         A pod that is scheduled before pays 60 to 90 s (KC §3.2). Behind kept sockets kubelet does
-        not register anew, it connects at once. Where the sockets are new ones a connection proves
+        not register anew, it connects at once and speaks; who looks whether somebody listens, as
+        `FrontDoor.open` does, says nothing. Where the sockets are new ones a connection proves
         nothing: it belongs to an earlier registration that kubelet is about to end (KC §1.4).
         """
         async with trio.open_nursery() as nursery:
@@ -174,9 +175,7 @@ class DraPlugin:
             if door.statistics().inherited:
                 nursery.start_soon(
                     first,
-                    lambda: door.accepted.wait_value(
-                        lambda count: bool(count and not door.bound.get())
-                    ),
+                    lambda: door.heard.wait_value(lambda heard: heard and not door.bound.get()),
                 )
 
     def statistics(self) -> DraPluginStatistics:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -89,8 +90,9 @@ class FrontDoor:
         self._identity: SocketId | None = None
         self._letting_in: trio.CancelScope | None = None
         self._connections = 0
-        self.accepted: Latest[int] = Latest(0)
-        """Connections let in so far."""
+        self._accepted = 0
+        self.heard: Latest[bool] = Latest(False)
+        """Whether a client has said something: who only looks whether somebody listens does not."""
 
     def open(self) -> None:
         """Take over the inherited socket, or bind the path; clients can connect from then on.
@@ -185,7 +187,7 @@ class FrontDoor:
             inherited=self._inherited is not None,
             accepting=scope is not None and not scope.cancel_called,
             connections=self._connections,
-            accepted=self.accepted.get(),
+            accepted=self._accepted,
             bound=self.bound.get(),
         )
 
@@ -221,33 +223,40 @@ class FrontDoor:
         """Wait for a place and a client; ``started()`` when it is there, then copy to its end."""
         async with self._slots:
             connection, _ = await listener.accept()
-            self.accepted.set(self.accepted.get() + 1)
+            self._accepted += 1
             self._connections += 1
             try:
                 async with trio.SocketStream(connection) as client:
                     task_status.started()
-                    await _relay(client, backend)
+                    await self._relay(client, backend)
             finally:
                 self._connections -= 1
 
+    async def _relay(self, client: trio.SocketStream, backend: Path) -> None:
+        try:
+            server = await connect_unix(backend)
+        except HostError as error:
+            _log.warning("connection is dropped, its plugin does not answer", reason=error)
+            return
+        async with server, trio.open_nursery() as nursery:
+            nursery.start_soon(_copy, client, server, nursery.cancel_scope, self._hear)
+            nursery.start_soon(_copy, server, client, nursery.cancel_scope)
 
-async def _relay(client: trio.SocketStream, backend: Path) -> None:
-    try:
-        server = await connect_unix(backend)
-    except HostError as error:
-        _log.warning("connection is dropped, its plugin does not answer", reason=error)
-        return
-    async with server, trio.open_nursery() as nursery:
-        nursery.start_soon(_copy, client, server, nursery.cancel_scope)
-        nursery.start_soon(_copy, server, client, nursery.cancel_scope)
+    def _hear(self) -> None:
+        self.heard.set(True)
 
 
 async def _copy(
-    source: trio.SocketStream, target: trio.SocketStream, connection: trio.CancelScope
+    source: trio.SocketStream,
+    target: trio.SocketStream,
+    connection: trio.CancelScope,
+    moved: Callable[[], None] | None = None,
 ) -> None:
     """Copy until the source ends, and pass the end on; an error ends the connection alone."""
     try:
         async for data in source:
+            if moved is not None:
+                moved()
             await target.send_all(data)
         await target.send_eof()
     except trio.BrokenResourceError:

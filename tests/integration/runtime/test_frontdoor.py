@@ -125,6 +125,21 @@ async def test_copies_when_half_closed(path: Path, shouter: Path, nursery: trio.
         assert (door.statistics().accepted, door.statistics().connections) == (3, 0)
 
 
+async def test_heard_when_a_client_speaks(path: Path, shouter: Path, nursery: trio.Nursery) -> None:
+    """A look whether somebody listens is not a client: `open` itself takes one."""
+
+    async with opened(FrontDoor(path=path, inherited=bound(path))) as door:
+        await nursery.start(door.serve, shouter)
+        async with await connect_unix(path):
+            pass
+        await wait_all_tasks_blocked(0.01)
+        silent = (door.statistics().accepted, door.heard.get())
+        await shout_through(path, b"hello")
+
+        assert silent == (2, False)
+        assert door.heard.get()
+
+
 async def test_client_when_the_plugin_comes_later(path: Path, shouter: Path) -> None:
     """A client that connects while nobody serves waits, and is served by the next run."""
 
