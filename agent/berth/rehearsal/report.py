@@ -17,10 +17,12 @@ WIDTH: Final = 100
 _INDENT: Final = " " * 4
 _LEAF: Final = re.compile(r"([{\[])\s+([^{}\[\]]*?)\s+([}\]])")
 
+_BREAK: Final = re.compile(r"\s*\n\s*")
+
 
 def compact(text: str) -> str:
     """Indented JSON with its innermost objects and lists on one line each."""
-    return _LEAF.sub(lambda m: f"{m[1]}{' '.join(m[2].split())}{m[3]}", text)
+    return _LEAF.sub(lambda m: f"{m[1]}{_BREAK.sub(' ', m[2])}{m[3]}", text)
 
 
 class Report:

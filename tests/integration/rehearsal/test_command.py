@@ -1,0 +1,220 @@
+"""``berth rehearse`` as its user meets it: what it prints, how it ends, and what it leaves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from berth.errors import HostError
+from berth.rehearsal.enter import inside
+
+ROOT = Path(__file__).parents[3]
+CONFIGS = ROOT / "configs"
+EXAMPLES = CONFIGS / "kubernetes" / "examples"
+STAGES = (
+    "world",
+    "ready",
+    "registered",
+    "discovered",
+    "published",
+    "scheduled",
+    "prepared",
+    "attached",
+    "traffic",
+    "completed",
+    "returned",
+    "unprepared",
+    "stopped",
+)
+LIMIT_S = 60
+MARK = "BERTH_TEST_MARK"
+
+
+@pytest.fixture(autouse=True)
+def _worlds() -> None:
+    """Skip, loudly, where no world can be made."""
+    try:
+        inside()
+    except HostError as error:
+        pytest.skip(f"SKIPPED FOR WANT OF NAMESPACES: {error}")
+
+
+def command(*arguments: object) -> list[str]:
+    """The command line of a rehearsal."""
+    return [sys.executable, "-m", "berth", "rehearse", *map(str, arguments)]
+
+
+def rehearse(
+    *arguments: object, before: Sequence[str] = (), path: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Play one to its end."""
+    return subprocess.run(
+        [*before, *command(*arguments)],
+        env={**os.environ, **({"PATH": path} if path is not None else {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+
+
+def stages_of(output: str) -> list[str]:
+    """The stages that were reached, in their order."""
+    return [
+        parts[4]
+        for line in output.splitlines()
+        if len(parts := line.split()) > 4 and parts[1] == "s" and parts[3] == "ms"
+    ]
+
+
+def processes_marked(mark: str) -> list[str]:
+    """Command lines of all processes that were started with a mark in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_text(encoding="utf-8").replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def test_main_job_is_seen_without_arguments() -> None:
+    """Every stage is shown and verified, with the pod's addresses and its metadata."""
+
+    done = rehearse()
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert stages_of(done.stdout) == list(STAGES)
+    assert "inet 192.0.2.10/24 scope global net1" in done.stdout
+    assert '"ips": ["192.0.2.10/24"]' in done.stdout
+    assert "Each stage was verified" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_example_claim_is_played(example: Path) -> None:
+    """What is shipped for a cluster works on the embedded configuration."""
+
+    done = rehearse("--claim", example)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("config", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_shipped_configuration_is_played(config: Path) -> None:
+    """Groups of links are played as they are; groups of hardware are told as not rehearsed."""
+
+    done = rehearse("--config", config)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ("is NOT rehearsed" in done.stdout) == (config.stem == "sriov-node")
+
+
+def test_faults_of_a_claim_are_shown_as_kubelet_shows_them(tmp_path: Path) -> None:
+    """All of them, in the pod's event; the exit code says that it did not work."""
+
+    claim = tmp_path / "claim.yaml"
+    text = (EXAMPLES / "claim-by-name.yaml").read_text(encoding="utf-8")
+    text = text.replace("192.0.2.10/24", "192.0.2.10").replace("name: net1", "name: a/b")
+    claim.write_text(text, encoding="utf-8")
+
+    done = rehearse("--claim", claim)
+
+    assert done.returncode == 1
+    assert "FAILED in stage 'prepared'" in done.stdout
+    assert "event FailedPrepareDynamicResources" in done.stdout
+    assert "interface.name" in done.stdout
+    assert "addresses[0].address" in done.stdout
+    assert "The end of berthd's log:" in done.stdout
+
+
+def test_faults_of_files_end_it_before_it_begins(tmp_path: Path) -> None:
+    """A file that cannot be used is exit code 2, with every fault and its line."""
+
+    config = tmp_path / "agent.toml"
+    config.write_text("[nic]\nbogus = 1\n[nri]\ntimeout_s = 0\n", encoding="utf-8")
+
+    done = rehearse("--config", config)
+
+    assert done.returncode == 2
+    assert f"{config}:2" in done.stdout
+    assert f"{config}:4" in done.stdout
+    assert stages_of(done.stdout) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED FOR WANT OF ROOT: drops its rights")
+def test_user_namespace_serves_where_rights_are_missing() -> None:
+    """Without the right to make namespaces a user namespace is made, and all works in it."""
+
+    done = rehearse(before=("setpriv", "--bounding-set=-sys_admin,-net_admin,-sys_chroot"))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED FOR WANT OF ROOT: drops its rights")
+def test_what_is_missing_for_a_world_is_told() -> None:
+    """Where no namespace can be had at all, it says so, and how to get one."""
+
+    done = rehearse(before=("setpriv", "--bounding-set=-all", "--inh-caps=-all"))
+
+    assert done.returncode == 1
+    assert "a rehearsal lives in namespaces of its own" in done.stderr
+    assert "run it as root" in done.stderr
+
+
+@pytest.mark.parametrize(("missing", "package"), [("ip", "iproute2"), ("unshare", "util-linux")])
+def test_missing_program_is_named_with_its_package(
+    tmp_path: Path, missing: str, package: str
+) -> None:
+    """A newcomer learns what to install."""
+
+    for name in {"ip", "mount", "unshare"} - {missing}:
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+
+    done = rehearse(path=str(tmp_path))
+
+    assert done.returncode == 1
+    assert package in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15), (signal.SIGKILL, -9)]
+)
+def test_nothing_is_left_however_it_ends(number: signal.Signals, code: int) -> None:
+    """Ctrl-C, a polite end and a crash of the command: no process of the world lives on."""
+
+    mark = f"{MARK}={uuid.uuid4()}"
+    name, _, value = mark.partition("=")
+    with subprocess.Popen(
+        command(),
+        env={**os.environ, name: value},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "published" in line:
+                break
+        assert any("berth.daemon" in one for one in processes_marked(mark))
+        if number is signal.SIGINT:
+            # A terminal sends it to everybody at once.
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        rest = process.stdout.read()
+        assert process.wait(LIMIT_S) == code
+    # The pipe is at its end only when the last process that could write to it is gone.
+    assert processes_marked(mark) == []
+    assert "Traceback" not in rest
