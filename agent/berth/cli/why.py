@@ -39,8 +39,9 @@ def _pod(subject: Mapping[str, Any]) -> Iterator[str]:
     yield f"{subject['kind']} {subject['name']}{uid}"
     yield from _verdict(subject)
     for claim in subject["claims"]:
-        named = f"claim {claim['claim']}" if claim["claim"] else f"pod {listed(claim['pods'])}"
-        yield f"  {named}: {claim['says']}"
+        if claim["claim"]:
+            told = subject["verdict"].endswith(claim["says"])
+            yield f"  claim {claim['claim']}: {'as above' if told else claim['says']}"
         for device in claim["devices"]:
             yield f'    {device["device"]} (request "{device["request"]}"): {device["says"]}'
 

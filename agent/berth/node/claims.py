@@ -281,6 +281,7 @@ class Claims:
 
     async def _prepare(self, ref: ClaimRef, beside: Sequence[ClaimRef]) -> ClaimRecord:
         claim = await self._api.get_claim(ref, driver=self._settings.driver)
+        self._troubles.belongs(claim)
         siblings = await self._read_siblings(claim, beside)
         snapshot, admitted = await self._reservation.reserve(claim)
         try:

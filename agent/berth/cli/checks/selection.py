@@ -39,6 +39,10 @@ def check_selection(machine: Machine) -> Iterator[Line]:
         # Of a group without any the inventory itself warns, and shows what it looks for.
         if nics := _of_group(group, inventory):
             yield _group_line(number, group, nics)
+    away = ((machine.status or {}).get("claims") or {}).get("nics_away", 0)
+    if away:
+        text = f"{counted(away, 'NIC')} away in pods, which are not seen here"
+        yield Line(topic=TOPIC, level=Level.NOTE, text=text)
     for nic in inventory.nics:
         if nic.exclusion is not None and nic.exclusion.reason in {"overlap", "ambiguous"}:
             text = f"{nic.name} ({nic.ifname}) is not offered: {nic.exclusion}"

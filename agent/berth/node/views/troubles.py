@@ -7,9 +7,11 @@ in memory only, changed on the trio thread alone.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import attrs
+
+from berth.model.claim import Claim
 
 LIMIT: Final = 256
 """Troubles that are remembered; beyond it the oldest is forgotten."""
@@ -41,19 +43,29 @@ class Troubles:
 
     def __init__(self) -> None:
         self._troubles: dict[str, Trouble] = {}
+        self._pods: dict[str, str] = {}
+
+    def belongs(self, claim: Claim) -> None:
+        """Take note of whose claim it is; kubelet says no more than its name."""
+        pods = [consumer.name for consumer in claim.consumers if consumer.is_pod]
+        if pods:
+            self._pods.pop(claim.ref.uid, None)
+            self._pods[claim.ref.uid] = f"{claim.ref.namespace}/{pods[0]}"
+            _bound(self._pods)
 
     def note(self, uid: str, trouble: Trouble) -> None:
         """Take note of a refusal or a wait; it replaces what was known of ``uid``."""
+        trouble = attrs.evolve(trouble, pod=trouble.pod or self._pods.get(uid, ""))
         before = self._troubles.pop(uid, None)
         if before is not None and (before.text, before.waiting) == (trouble.text, trouble.waiting):
             trouble = attrs.evolve(trouble, count=before.count + 1)
         self._troubles[uid] = trouble
-        while len(self._troubles) > LIMIT:
-            del self._troubles[next(iter(self._troubles))]
+        _bound(self._troubles)
 
     def forget(self, uid: str) -> None:
         """It is over; an unknown one is no fault."""
         self._troubles.pop(uid, None)
+        self._pods.pop(uid, None)
 
     def all(self) -> tuple[Trouble, ...]:
         """Every trouble, oldest first."""
@@ -62,3 +74,8 @@ class Troubles:
     def get(self, uid: str) -> Trouble | None:
         """The trouble of one claim or pod."""
         return self._troubles.get(uid)
+
+
+def _bound(table: dict[str, Any]) -> None:
+    while len(table) > LIMIT:
+        del table[next(iter(table))]

@@ -99,6 +99,17 @@ def test_selection_when_an_uplink_is_let_go(host: Host) -> None:
     assert [level for level, text in lines if "uplink_ok" in text] == ["warning"]
 
 
+def test_selection_when_nics_are_in_pods(host: Host) -> None:
+    """What is in pods is not seen by this look, and is said to be missing."""
+
+    status = {"claims": {"nics_away": 2}}
+    machine = Machine(config=Config(), scan=host.scan(), status=status)
+
+    assert ("note", "2 NICs away in pods, which are not seen here") in told(
+        check_selection(machine)
+    )
+
+
 def test_selection_when_the_machine_could_not_be_read() -> None:
     """What was not looked at is said not to be."""
 

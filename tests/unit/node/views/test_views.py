@@ -13,7 +13,7 @@ from berth.config.match import NicMatch
 from berth.config.nic import NicGroup, NicTable
 from berth.config.schema import Config, KubernetesTable, NriTable
 from berth.kube.api import Identity
-from berth.model.claim import ClaimRef
+from berth.model.claim import Claim, ClaimRef, Consumer
 from berth.nic.record import Stage
 from berth.node.ledger import Hold
 from berth.node.views import (
@@ -305,3 +305,35 @@ def test_troubles_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         troubles.note(uid, Trouble(claim=uid, text="x", at="now"))
 
     assert [t.claim for t in troubles.all()] == ["a", "c"]
+
+
+def claim_of(*pods: str, uid: str = "uid") -> Claim:
+    """A claim that is reserved for pods."""
+    consumers = tuple(Consumer(resource="pods", name=name, uid=name) for name in pods)
+    ref = ClaimRef(namespace="default", name="net", uid=uid)
+    return Claim(ref=ref, results=(), consumers=consumers)
+
+
+def test_troubles_know_whose_claim_it_is() -> None:
+    """Once a claim was read, its later troubles name its pod, until it is forgotten."""
+
+    troubles = Troubles()
+    troubles.belongs(claim_of("web", "other"))
+    troubles.note("uid", Trouble(claim="default/net", text="x", at="now"))
+    first = troubles.all()
+    troubles.forget("uid")
+    troubles.note("uid", Trouble(claim="default/net", text="x", at="now"))
+
+    assert [t.pod for t in (*first, *troubles.all())] == ["default/web", ""]
+
+
+def test_troubles_keep_what_they_are_told_of_the_pod() -> None:
+    """A pod that is told counts, and a claim for no pod has none."""
+
+    troubles = Troubles()
+    troubles.belongs(claim_of("web"))
+    troubles.belongs(claim_of(uid="other"))
+    troubles.note("uid", Trouble(pod="default/told", text="x", at="now"))
+    troubles.note("other", Trouble(claim="default/net", text="x", at="now"))
+
+    assert [t.pod for t in troubles.all()] == ["default/told", ""]
