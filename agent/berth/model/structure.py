@@ -129,6 +129,9 @@ def _decode_tuple(hints: tuple[Any, ...], values: list[Any], path: str) -> tuple
 
 
 def _decode_union(kinds: tuple[Any, ...], value: Any, path: str) -> Any:
+    if value is not None:
+        # Of what is there its own fault is told, and not that it is no None.
+        kinds = tuple(kind for kind in kinds if kind is not type(None))
     for kind in kinds:
         try:
             return _decode(kind, value, path)
