@@ -86,9 +86,9 @@ class Ledger:
 
     def rekey(self, claim_uid: str, old: str, new: str) -> None:
         """A virtual link that the claim holds is known by another key now."""
-        for hold in [h for h in self._holds.get(old, ()) if h.claim.uid == claim_uid]:
-            self._holds[old].remove(hold)
-            self._holds.setdefault(new, []).append(attrs.evolve(hold, key=new))
+        moved = [h for h in self._holds.get(old, ()) if h.claim.uid == claim_uid]
+        self.release(claim_uid, old)
+        self.restore(attrs.evolve(hold, key=new) for hold in moved)
 
     def restore(self, holds: Iterable[Hold]) -> None:
         """Enter holds found on disk as they are: what stood before is not judged anew."""
@@ -98,14 +98,19 @@ class Ledger:
                 present.append(hold)
 
     def release(self, claim_uid: str, key: str | None = None) -> None:
-        """Drop the claim's holds (on ``key`` alone if given); unknown ones are no fault."""
+        """Drop the claim's holds (on ``key`` alone if given); unknown ones are no fault.
+
+        Whoever waits for a release is woken only if there was one.
+        """
+        dropped = False
         for held_key in [key] if key is not None else list(self._holds):
-            kept = [h for h in self._holds.get(held_key, ()) if h.claim.uid != claim_uid]
+            holds = self._holds.pop(held_key, [])
+            kept = [h for h in holds if h.claim.uid != claim_uid]
             if kept:
                 self._holds[held_key] = kept
-            else:
-                self._holds.pop(held_key, None)
-        self.releases.set(self.releases.get() + 1)
+            dropped |= len(kept) < len(holds)
+        if dropped:
+            self.releases.set(self.releases.get() + 1)
 
     def holders(self, key: str) -> tuple[Hold, ...]:
         """Who holds ``key`` now."""

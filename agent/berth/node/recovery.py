@@ -101,7 +101,7 @@ class Recovery:
         if record.boot_id == self._boot_id:
             # Links first: they do not wait for a disk that takes no file.
             await self._settle(record)
-            await self._handout.write(record)
+            await self._handout.write(self._records.get(record.claim.uid) or record)
 
     async def _at_home_by_nature(self, record: ClaimRecord) -> ClaimRecord:
         async with self._records.lock(record.claim.uid):
