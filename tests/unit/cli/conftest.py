@@ -56,8 +56,12 @@ class Berth:
 
 
 @pytest.fixture
-def berth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Berth:
+def berth(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Berth:
     """The command, in a place without daemon unless a test starts one."""
+    # Help is wrapped at the terminal's width, whoever runs the tests.
+    monkeypatch.setenv("COLUMNS", "100")
     return Berth(tmp_path / "run", capsys)
 
 

@@ -53,8 +53,9 @@ CASES: list[tuple[Change, str]] = [
             )
         ),
         (
-            "RTM_NEWLINK name a, mtu 9000, txqlen 10, group 1, address 02::1, gso_max_size 65536, up, "
-            "promiscuous, not all-multicast, ipv4/arp_notify=1 ipv4/rp_filter=2, addr_gen_mode 1"
+            "RTM_NEWLINK name a, mtu 9000, txqlen 10, group 1, address 02::1, "
+            "gso_max_size 65536, up, promiscuous, not all-multicast, "
+            "ipv4/arp_notify=1 ipv4/rp_filter=2, addr_gen_mode 1"
         ),
     ),
     (
