@@ -41,6 +41,8 @@ GROUP_NEXTHOP: Final = 32
 
 _NETLINK_ADD_MEMBERSHIP: Final = 1
 _NETLINK_LISTEN_ALL_NSID: Final = 8
+# Python has no name for it. Source: include/uapi/asm-generic/socket.h.
+_SO_RCVBUFFORCE: Final = 33
 _NSID: Final = struct.Struct("=i")
 _DATAGRAMS_AT_ONCE: Final = 64
 
@@ -136,7 +138,8 @@ class EventSocket:
     Args:
         groups: GROUP_* to hear.
         all_nsids: Hear other namespaces with an id too; needs CAP_NET_BROADCAST.
-        buffer_bytes: Room for events not yet read; 0 for the system's default.
+        buffer_bytes: Room for events not yet read; 0 for the system's default. Without
+            CAP_NET_ADMIN the system's limit holds.
 
     Raises:
         HostError: The kernel gives no such socket; EPERM where the capability is missing.
@@ -161,12 +164,18 @@ class EventSocket:
 
     def _prepare(self, groups: Iterable[int], *, all_nsids: bool, buffer_bytes: int) -> None:
         if buffer_bytes:
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+            self._make_room(buffer_bytes)
         self._sock.bind((0, 0))
         if all_nsids:
             self._sock.setsockopt(SOL_NETLINK, _NETLINK_LISTEN_ALL_NSID, 1)
         for group in groups:
             self._sock.setsockopt(SOL_NETLINK, _NETLINK_ADD_MEMBERSHIP, group)
+
+    def _make_room(self, buffer_bytes: int) -> None:
+        try:
+            self._sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, buffer_bytes)
+        except PermissionError:
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
 
     def __enter__(self) -> Self:
         return self
