@@ -65,7 +65,8 @@ def publish(offers: Iterable[Offer], held: Iterable[Held], table: NicTable) -> P
     """The devices, in the order in which the scheduler shall try them.
 
     Groups follow each other by their ``order``; among equals dedicated NICs come before parents,
-    then the order of the file and the place in the machine decide.
+    then the order of the file and the name decide. Names follow the places in the machine, and
+    unlike the number of a virtual link they outlive its way into a pod and back.
     """
     offers, held = tuple(offers), tuple(held)
     types = sorted({*(offer.subject.type for offer in offers), *(one.type for one in held)})
@@ -96,7 +97,7 @@ def _overflow(type_: str, dropped: Sequence[str]) -> str:
 
 def _place(device: Device, places: Mapping[str, tuple[int, NicGroup]]) -> _Place:
     number, group = places.get(device.group, (len(places), None))
-    return (group.order if group is not None else 0, device.shared, number, device.identity)
+    return (group.order if group is not None else 0, device.shared, number, device.name)
 
 
 def _offered(offer: Offer, attributes: Attributes) -> Device:

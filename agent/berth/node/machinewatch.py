@@ -44,6 +44,9 @@ GROUPS: Final = (
 )
 """What is heard: all that the uplink guard depends on, and the ends of namespaces."""
 
+BUFFER_BYTES: Final = 2 * 1024 * 1024
+"""Room for events while the loop is busy: a hundred pods at once bring a thousand."""
+
 _log = get_log(__name__)
 
 
@@ -87,7 +90,7 @@ async def watch_machine(
 async def _follow_netlink(
     heard: Callable[[Sequence[Event]], None], *, task_status: trio.TaskStatus[None]
 ) -> None:
-    events = EventSocket(GROUPS)
+    events = EventSocket(GROUPS, buffer_bytes=BUFFER_BYTES)
     task_status.started()
     backoff = BackOff(most_s=30.0)
     while True:
@@ -99,7 +102,7 @@ async def _follow_netlink(
             backoff, delay_s = backoff.next_delay()
             _log.warning("netlink events lost, listening anew", reason=error, in_s=delay_s)
         await trio.sleep(delay_s)
-        events = EventSocket(GROUPS)
+        events = EventSocket(GROUPS, buffer_bytes=BUFFER_BYTES)
         heard((Overflow(),))
 
 

@@ -118,6 +118,21 @@ def test_order_of_a_group_counts_before_all_else(machine: Machine) -> None:
     ]
 
 
+def test_virtual_links_follow_their_names(machine: Machine) -> None:
+    """Their numbers change with each way into a pod and back, which would rewrite the slice."""
+
+    lab = group("lab", name=("v0", "v1", "v2"))
+    for name, index in (("v2", 9), ("v0", 100), ("v1", 20)):
+        machine.link(name, kind="veth", index=index)
+    offers = _offers(machine, {"v2": lab, "v0": lab, "v1": lab})
+
+    assert _names(publish(offers, [], NicTable(groups=(lab,)))) == [
+        "nic-lab-v0",
+        "nic-lab-v1",
+        "nic-lab-v2",
+    ]
+
+
 def test_held_devices_keep_their_place(machine: Machine) -> None:
     """A device that goes into a pod does not move in its slice, which would rewrite it."""
 

@@ -6,6 +6,7 @@ import errno
 from collections.abc import Callable, Iterable, Sequence
 from ipaddress import ip_interface
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, cast
 
 import attrs
@@ -44,6 +45,12 @@ NAME = "nic-0000-41-00-0"
 FAST = NicTable(groups=(group("fast", vendor=("15b3",)),))
 NEWS = Changed(value=Address(index=3, ip=ip_interface("192.0.2.7/24")))
 POD = Changed(value=Link(index=99, name="cali99", kind="veth"))
+
+
+@pytest.fixture(name="machine")
+def _machine(tmp_path: Path) -> Machine:
+    """A machine with nothing but its loopback."""
+    return Machine(tmp_path / "machine")
 
 
 class Eyes:

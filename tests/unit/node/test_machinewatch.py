@@ -17,7 +17,7 @@ from berth.host.netlink.events import Changed, Event, Overflow
 from berth.host.netlink.link import Link
 from berth.host.uevents import Uevent
 from berth.node import machinewatch
-from berth.node.machinewatch import watch_machine
+from berth.node.machinewatch import BUFFER_BYTES, watch_machine
 
 if sys.version_info < (3, 11):
     from exceptiongroup import ExceptionGroup
@@ -70,7 +70,8 @@ class World:
         """Listen, in a task of the nursery."""
         await nursery.start(watch_machine, self.heard.extend, self.plugged.extend)
 
-    def _open_socket(self, groups: Sequence[int]) -> Any:
+    def _open_socket(self, groups: Sequence[int], *, buffer_bytes: int) -> Any:
+        assert buffer_bytes == BUFFER_BYTES
         self.groups.append(groups)
         return _opened(self.sockets)
 

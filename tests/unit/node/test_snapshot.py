@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -25,6 +26,12 @@ PARENT = "parent-0000-41-00-0"
 FAST = group("fast", vendor=("15b3",))
 LAN = group("lan", vendor=("15b3",), mode=NicMode.SHARED)
 CLOSED = Exclusion(reason="not-connected", detail="no NRI")
+
+
+@pytest.fixture(name="machine")
+def _machine(tmp_path: Path) -> Machine:
+    """A machine with nothing but its loopback."""
+    return Machine(tmp_path / "machine")
 
 
 def _judge(
