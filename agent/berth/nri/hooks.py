@@ -182,13 +182,20 @@ class PodHooks:
         await self._require_nics(sandbox, container, turn)
 
     async def stop_container(self, sandbox: Sandbox, container: Container) -> None:
-        """The last container of an older sandbox is the sign of its end, if its pod is ending."""
+        """The last container of an older sandbox is the sign of its end, if its pod is ending.
+
+        The runtime takes the namespace away once it has our answer. So that waits for the NICs to
+        be home; when it is late they come home all the same.
+        """
         running = self._older.get(sandbox.id)
         if running is None:
             return
         running.discard(container.id)
-        if not running and self._nursery is not None:
-            self._nursery.start_soon(self._end_older, sandbox)
+        if running or self._nursery is None or not self._has_nics(sandbox, container):
+            return
+        ended = trio.Event()
+        self._nursery.start_soon(self._end_older, sandbox, ended)
+        await ended.wait()
 
     async def remove_container(self, sandbox: Sandbox, container: Container) -> None:
         """Nothing: what ended was told by the stop."""
@@ -209,6 +216,11 @@ class PodHooks:
                 for device in record.devices
             )
         ]
+
+    def _has_nics(self, sandbox: Sandbox, container: Container) -> bool:
+        marked = self._claims.by_marker(sorted(marked_claims(iter(container.env))))
+        records = (*self._claims.of_pod(sandbox.uid), *marked)
+        return any(record is not None and record.has_nics for record in records)
 
     async def _require_nics(self, sandbox: Sandbox, container: Container, turn: Turn) -> None:
         ends_at = trio.current_time() + turn.limit_s - RESERVE_S
@@ -297,13 +309,15 @@ class PodHooks:
         else:
             _log.warning("pod had started without its NICs, attached now", pod=sandbox)
 
-    async def _end_older(self, sandbox: Sandbox) -> None:
+    async def _end_older(self, sandbox: Sandbox, ended: trio.Event) -> None:
         try:
             if await self._is_ending(sandbox):
                 await self._claims.detach(sandbox.id)
                 self._older.pop(sandbox.id, None)
         except BerthError as error:
             _log.warning("end of an older pod not settled", pod=sandbox, reason=error)
+        finally:
+            ended.set()
 
 
 def _users(record: ClaimRecord, sandbox: Sandbox) -> list[str]:
