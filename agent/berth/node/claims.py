@@ -302,7 +302,7 @@ class Claims:
         try:
             return await self._carry_out(record, snapshot)
         except BaseException:
-            await self._ending.take_back(record)
+            await self._ending.take_back(record)  # noqa: ASYNC102 - it shields itself
             raise
         finally:
             del self._drafts[ref.uid]

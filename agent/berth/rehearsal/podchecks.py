@@ -27,6 +27,7 @@ from berth.runtime.threads import run_in_thread
 
 _NOT_OURS: Final = frozenset({"lo", "eth0"})
 _VERSIONS: Final = ("v1beta1", "v1alpha1")
+_CLEAR_S: Final = 5.0
 
 
 @attrs.frozen(kw_only=True)
@@ -215,7 +216,8 @@ async def _answers(netns: str, address: str, far: End, one: Placed) -> bool:
         await run_in_thread("wire", echo, netns, local, far, own)
         rows = await ip_json("neighbor", "show", "dev", far.link, netns=SWITCH)
     finally:
-        await ip("address", "delete", str(own), "dev", far.link, netns=SWITCH)
+        with trio.move_on_after(_CLEAR_S, shield=True):
+            await ip("address", "delete", str(own), "dev", far.link, netns=SWITCH)
     owner = next((row.get("lladdr") for row in rows if row.get("dst") == str(local.ip)), None)
     if owner != one.row["address"]:
         raise HostError(

@@ -55,8 +55,8 @@ async def test_end_of_a_namespace_is_heard(bed: Bed, node: Node) -> None:
     pod = bed.pod()
     await node.prepared("u1", pod, "v0")
     await node.attach(pod, "u1")
-    async with node.running(), trio.open_nursery() as nursery:
-        with EventSocket([GROUP_NSID]) as events:
+    with EventSocket([GROUP_NSID]) as events:
+        async with node.running(), trio.open_nursery() as nursery:
             nursery.start_soon(stirring, events, node)
             pod.netns.end()
             nic = await node.wait_stage("u1", Stage.LOST)
@@ -176,8 +176,8 @@ async def test_refused_return_is_tried_with_pauses(bed: Bed, tmp_path: Path) -> 
     await node.prepared("u1", pod, "v0", interface={"mtu": 1300})
     await node.attach(pod, "u1")
     refusing = True
-    async with node.running(), trio.open_nursery() as nursery:
-        with EventSocket([GROUP_LINK]) as events, trio.fail_after(5):
+    with EventSocket([GROUP_LINK]) as events:
+        async with node.running(), trio.open_nursery() as nursery:
             nursery.start_soon(stirring, events, node)
             began = trio.current_time()
             assert not await node.nics.give_back("u1")
