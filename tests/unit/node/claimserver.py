@@ -35,6 +35,7 @@ class ClaimServer(FakeApi):
         ended: UIDs of pods that are ending, or gone.
         applied: Every status that was taken.
         answers: Errors for the next calls, by method, the first first; ``None`` lets one through.
+        hangs: Methods that never answer.
         gate: Every call waits for it, once it has begun.
         asked: What was read: claims and pods, by namespace and name.
     """
@@ -45,6 +46,7 @@ class ClaimServer(FakeApi):
         self.ended: set[str] = set()
         self.applied: list[Applied] = []
         self.answers: dict[str, list[KubeError | None]] = {}
+        self.hangs: set[str] = set()
         self.gate = trio.Event()
         self.gate.set()
         self.asked: list[str] = []
@@ -76,6 +78,8 @@ class ClaimServer(FakeApi):
     async def _answer(self, method: str) -> None:
         await trio.lowlevel.checkpoint()
         await self.gate.wait()
+        if method in self.hangs:
+            await trio.sleep_forever()
         queue = self.answers.get(method, [])
         error = queue.pop(0) if queue else None
         if error is not None:
