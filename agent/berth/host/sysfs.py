@@ -97,7 +97,7 @@ class Bearer:
             as for a sub-function; empty for USB and where there is none.
         usb_path: Where it is plugged in, in the form of udev's ``ID_PATH``; empty for others.
         product: What a USB device calls itself; empty for others.
-        driver: Its kernel driver.
+        driver: Its kernel driver, where it is not the function itself.
     """
 
     function: str = ""
@@ -169,10 +169,10 @@ class Sysfs:
             bus: Such as ``pci``.
             device: Its name on that bus, such as ``0000:41:00.0``.
         """
+        if bus == "pci":
+            return Bearer(function=device, below=device)
         entry = self._root / "bus" / bus / "devices" / device
         driver = _link_name(entry / "driver")
-        if bus == "pci":
-            return Bearer(function=device, below=device, driver=driver)
         way = self._way(entry)
         if bus == "usb":
             # The entry is of one of its interfaces; the device itself is the folder around it.

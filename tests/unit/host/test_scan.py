@@ -163,7 +163,7 @@ def test_device_of_a_link_is_joined_by_what_netlink_tells(
     (device,) = look.devices
 
     assert device.index == 99
-    assert device.bearer == Bearer(function=PF, below=PF, driver="mlx5_core")
+    assert device.bearer == Bearer(function=PF, below=PF)
     assert device.port == Port(dev_port=1)
     assert device.speed_mbps == 25000
     assert [function.address for function in look.functions] == [PF]
