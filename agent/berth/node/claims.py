@@ -230,6 +230,10 @@ class Claims:
                     if again is not None:
                         return again
                 elif record is None or record.is_home:
+                    if record is not None and record.revoked:
+                        # `Ending.run` cannot close it while we hold the lock, and a NIC of an
+                        # ended claim is offered to nobody: we would wait for ourselves.
+                        await self._ending.finish(ref.uid)
                     self._ledger.release(ref.uid)
                     return await self._prepare(ref, beside)
                 # What is left of an earlier life goes home; not under the lock, which that needs.

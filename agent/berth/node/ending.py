@@ -113,6 +113,16 @@ class Ending:
                     await self._revoke(current)
         self._ledger.release(uid)
 
+    async def finish(self, uid: str) -> None:
+        """Remove what is left of a claim that has ended and is home; the claim's lock is held.
+
+        Raises:
+            HostError: The disk refuses.
+        """
+        with trio.CancelScope(shield=True):
+            await self._remove(uid)
+        self._ledger.release(uid)
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Close claims that have ended as soon as their last NIC is home, until cancelled."""
         task_status.started()
