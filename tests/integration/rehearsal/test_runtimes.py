@@ -13,7 +13,7 @@ from berth.rehearsal.iproute import link_facts
 from berth.rehearsal.runtime import CONTAINERD_2_4, Runtime
 from berth.runtime.methods import RpcError
 from tests.integration.rehearsal.conftest import Stages
-from tests.integration.rehearsal.players import schedule, start_pod
+from tests.integration.rehearsal.players import schedule, start_pod, until
 
 RUNTIMES: Final[dict[str, tuple[RuntimeName, Manner]]] = {
     "containerd 1.7.24": (RuntimeName(name="containerd", version="v1.7.24"), NRI_0_6),
@@ -77,4 +77,5 @@ async def test_pod_of_before_a_runtime_restart_is_undone(stages: Stages) -> None
     await stage.pods.stop(pod, stage.kubelet)
 
     await checks.undone(stage, pod)
+    await until(lambda: set(stage.cluster.devices()) == {"nic-spare-nic1"})
     await start_pod(stage, "two")
