@@ -20,7 +20,8 @@ import trio
 from berth import control
 from berth.control import CONNECTION_LIMIT, NAME, ControlClient, ControlServer, Event, Verb
 from berth.errors import HostError, RemoteProtocolError
-from berth.runtime.sockets import watch_inode
+from berth.runtime.backoff import BackOff
+from berth.runtime.sockets import wait_socket, watch_inode
 
 LIMIT_S = 20.0
 
@@ -235,6 +236,66 @@ async def test_socket_when_its_file_is_removed(
 
     assert answer["ok"] is True
     assert [r.getMessage() for r in caplog.records] == ["control socket was removed, bound anew"]
+
+
+async def test_socket_when_it_cannot_be_made_anew(
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While something is in the way it is tried again and again, with a word each time."""
+
+    monkeypatch.setattr(control, "BackOff", lambda: BackOff(first_s=0.01, most_s=0.01))
+    async with serving(folder):
+        remove(folder)
+        put_in_the_way(folder)
+        with trio.move_on_after(0.1):
+            await trio.sleep_forever()
+        take_out_of_the_way(folder)
+        await wait_socket(folder / NAME)
+        answer, _ = await in_thread(lambda: ask(folder, "echo"))
+
+    assert answer["ok"] is True
+    told = [record.getMessage() for record in caplog.records]
+    assert told[-1] == "control socket was removed, bound anew"
+    assert {*told[:-1]} == {"control socket is lost"}
+
+
+async def test_accept_when_the_kernel_refuses(
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For want of descriptors a connection waits, and is let in when there are some."""
+
+    monkeypatch.setattr(control, "ACCEPT_PAUSE_S", 0.01)
+    kind = real_socket_type()
+    real = kind.accept
+    refusals = iter([OSError(errno.EMFILE, "Too many open files")])
+
+    async def accept(self: trio.socket.SocketType) -> Any:
+        for error in refusals:
+            raise error
+        return await real(self)
+
+    monkeypatch.setattr(kind, "accept", accept)
+    async with serving(folder):
+        answer, _ = await in_thread(lambda: ask(folder, "echo"))
+
+    assert answer["ok"] is True
+    assert [record.getMessage() for record in caplog.records] == ["cannot accept"]
+
+
+def real_socket_type() -> type[trio.socket.SocketType]:
+    """The class behind trio's sockets, which shows only its abstract one."""
+    with trio.socket.socket() as found:
+        return type(found)
+
+
+def put_in_the_way(folder: Path) -> None:
+    """Put a file where a folder should be."""
+    folder.write_text("in the way")
+
+
+def take_out_of_the_way(folder: Path) -> None:
+    """Take it away again."""
+    folder.unlink()
 
 
 def remove(folder: Path) -> None:

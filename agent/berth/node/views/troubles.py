@@ -71,10 +71,6 @@ class Troubles:
         """Every trouble, oldest first."""
         return tuple(self._troubles.values())
 
-    def get(self, uid: str) -> Trouble | None:
-        """The trouble of one claim or pod."""
-        return self._troubles.get(uid)
-
 
 def _bound(table: dict[str, Any]) -> None:
     while len(table) > LIMIT:
