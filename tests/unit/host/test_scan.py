@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from typing_extensions import Self
 
 from berth.errors import HostError
+from berth.host import scan as module
 from berth.host.netlink import attributes as nla
 from berth.host.netlink.link import (
     IFLA_PARENT_DEV_BUS_NAME,
@@ -19,9 +21,10 @@ from berth.host.netlink.link import (
 )
 from berth.host.netlink.linkrequest import get_link
 from berth.host.netlink.message import Message, Request
-from berth.host.netlink.route import RTN_UNICAST
+from berth.host.netlink.rdma import get_system
+from berth.host.netlink.route import RTN_UNICAST, parse_route
 from berth.host.netlink.rtnl import Rtnl
-from berth.host.netlink.socket import Netlink
+from berth.host.netlink.socket import NETLINK_RDMA, Netlink
 from berth.host.scan import STEADY_TRIES, Scanner, plain_address, read_boot_id
 from berth.host.sysfs import Bearer, Port
 from tests.sysfs_tree import SysfsTree
@@ -280,6 +283,101 @@ def test_product_is_asked_for_once_for_each_model(tree: SysfsTree, replay: Repla
     assert first.products == {"15b3:1019:15b3:0069": "ConnectX-5"}
     assert second.products["15b3:1572:15b3:0069"] == "X710"
     assert asked == ["0000:41:00.0", "0000:51:00.0", "0000:51:00.0"]
+
+
+def _bond(index: int, *, carrier: bool) -> Message:
+    """What a kernel tells of a bond."""
+    body = bytearray(16)
+    body[4:8] = index.to_bytes(4, "little")
+    info = nla.nest(18, nla.text(1, "bond"))
+    return Message(
+        type=RTM_NEWLINK, body=bytes(body) + nla.text(3, "bond0") + nla.u8(33, carrier) + info
+    )
+
+
+@pytest.mark.parametrize("carrier", [True, False])
+def test_bond_tells_the_speed_of_its_ports(
+    scanner: Scanner, tree: SysfsTree, replay: Replay, carrier: bool
+) -> None:
+    """It may be a parent; other links without hardware have no speed of their own."""
+
+    tree.link("bond0", 30, speed=50000)
+    replay.links = [(_bond(30, carrier=carrier),)]
+    devices = scanner.scan().devices
+
+    assert [(device.index, device.speed_mbps) for device in devices] == (
+        [(30, 50000)] if carrier else []
+    )
+
+
+def test_bond_of_another_namespace_tells_no_speed(
+    scanner: Scanner, tree: SysfsTree, replay: Replay
+) -> None:
+    """Sysfs shows one of the same name."""
+
+    tree.link("bond0", 7, speed=50000)
+    replay.links = [(_bond(30, carrier=True),)]
+
+    assert scanner.scan().devices == ()
+
+
+def test_way_is_asked_for_each_address_once(scanner: Scanner, replay: Replay) -> None:
+    """As the kernel would send packets there; what is no address has no way."""
+
+    route = load()["route"][0]
+    replay.vfs = (route,)
+    look = scanner.scan(toward=("203.0.113.9", "203.0.113.9", "api.example"))
+    asked = [request.label for request in replay.asked if "203.0.113.9" in request.label]
+
+    assert [destination for destination, _ in look.ways] == ["203.0.113.9"]
+    assert look.ways[0][1] == parse_route(route)
+    assert len(asked) == 1
+
+
+class RdmaSocket:
+    """Answers whether namespaces share RDMA devices.
+
+    Args:
+        mode: The kernel's number; None for a kernel without RDMA.
+    """
+
+    def __init__(self, mode: int | None) -> None:
+        self._mode = mode
+
+    def __call__(self, protocol: int) -> Self:
+        """Open it."""
+        assert protocol == NETLINK_RDMA
+        if self._mode is None:
+            raise HostError("host: socket", "Protocol not supported", errno=93)
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+    def request(self, request: Request) -> tuple[Message, ...]:
+        """Answer."""
+        assert request == get_system()
+        return (Message(type=request.type, body=nla.u8(66, self._mode or 0)),)
+
+
+@pytest.mark.parametrize(("mode", "told"), [(1, "shared"), (0, "exclusive"), (None, "")])
+def test_mode_of_rdma_is_asked_where_there_is_rdma(
+    scanner: Scanner,
+    tree: SysfsTree,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: int | None,
+    told: str,
+) -> None:
+    """A machine without RDMA devices is not asked, and tells nothing."""
+
+    monkeypatch.setattr(module, "Netlink", RdmaSocket(mode))
+    without = scanner.scan().rdma_netns
+    tree.function(PF, rdma=("mlx5_0",))
+
+    assert (without, scanner.scan().rdma_netns) == ("", told)
 
 
 @pytest.mark.parametrize(

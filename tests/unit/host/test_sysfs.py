@@ -78,6 +78,7 @@ def test_other_functions_are_left_out_unless_they_carry_links(tree: SysfsTree) -
     tree.function("0000:40:00.0", class_code=BRIDGE)
     tree.function("0000:42:00.0", class_code=0x120000)
     tree.function(PF)
+    (tree.root / "bus/pci/devices/README").touch()
 
     assert [f.address for f in tree.sysfs.functions()] == [PF]
     assert [f.address for f in tree.sysfs.functions({"0000:42:00.0"})] == [PF, "0000:42:00.0"]

@@ -102,6 +102,27 @@ async def test_events_are_given_together(library: Library) -> None:
     )
 
 
+async def test_wake_up_without_an_event_is_waited_out(
+    library: Library, nursery: trio.Nursery
+) -> None:
+    """What was heard was of a subsystem that is filtered out."""
+
+    monitor = UeventMonitor()
+    heard: list[Uevent] = []
+
+    async def listen() -> None:
+        heard.extend(await monitor.receive())
+
+    library.told = [None, Event("add", "pci", "/devices/a")]
+    library.there.send(b"x")
+    nursery.start_soon(listen)
+    with trio.fail_after(5):
+        while not heard:
+            await trio.lowlevel.checkpoint()
+
+    assert [event.action for event in heard] == ["add"]
+
+
 async def test_overflow_makes_the_monitor_anew(library: Library) -> None:
     """Every read would fail from then on; what came before it is still told."""
 
