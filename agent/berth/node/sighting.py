@@ -15,7 +15,7 @@ import attrs
 
 from berth.config.nic import NicGroup, NicTable
 from berth.model.device import Exclusion, Nic, NicKind, NicMode
-from berth.model.names import device_name
+from berth.model.names import device_name, printable
 from berth.nic.exclusion import Circumstances, exclude
 from berth.nic.survey import Found, groups_of
 from berth.node.holding import Holding
@@ -199,13 +199,13 @@ def show(one: Sighting) -> Nic:
         kind=_kind_then(holding) if holding is not None and link is None else found.kind,
         group=holding.group if holding is not None else (one.group.name if one.group else ""),
         mode=_mode(one.group, holding),
-        ifname=link.name if link else (originals.name if originals else ""),
+        ifname=printable(link.name if link else (originals.name if originals else "")),
         ifindex=link.index if link else 0,
         pci=found.function.address if found.function else "",
         driver=found.driver,
         mac=found.mac or _mac_then(holding),
         held_by=holding.claims if holding is not None else (),
-        exclusion=one.exclusion,
+        exclusion=_printable(one.exclusion),
     )
 
 
@@ -219,13 +219,19 @@ def show_absent(identity: str, holding: Holding) -> Nic:
         kind=_kind_then(holding),
         group=holding.group,
         mode=_mode(None, holding),
-        ifname=originals.name if originals else "",
+        ifname=printable(originals.name if originals else ""),
         pci=address if identity.startswith("pci:") else "",
         driver=str(holding.first.device.attributes.get("driver", "")),
         mac=_mac_then(holding),
         held_by=holding.claims,
         exclusion=_against_absent(holding),
     )
+
+
+def _printable(exclusion: Exclusion | None) -> Exclusion | None:
+    if exclusion is None or exclusion.detail.isprintable():
+        return exclusion
+    return attrs.evolve(exclusion, detail=printable(exclusion.detail))
 
 
 def _against_absent(holding: Holding) -> Exclusion | None:

@@ -15,6 +15,7 @@ import attrs
 
 from berth.host.scan import HostScan
 from berth.model.inventory import Inventory
+from berth.model.names import printable
 from berth.nic.attributes import Subject
 from berth.nic.config.devicefacts import DeviceFacts
 from berth.nic.exclusion import Circumstances
@@ -143,6 +144,7 @@ def _remarks(
         if one is None:
             yield f"uplink_ok names {identity}, which is not seen here"
         elif path := around.uplinks.get(_index(one.found)):
+            path = printable(path)
             yield f"uplink_ok lets {one.name} be offered although it is an uplink: {path}"
         else:
             yield f"uplink_ok lets {one.name} be offered also when it is an uplink"

@@ -606,6 +606,27 @@ def test_held_device_has_its_name_before_all_others(machine: Machine) -> None:
     assert free.reason == "unpublishable"
 
 
+@pytest.mark.parametrize("name", ["ens\udcff", "ens\x1b[2J"])
+def test_name_that_is_no_text_is_shown_escaped(machine: Machine, name: str) -> None:
+    """No link's name can stop a listing, break its line or command a terminal."""
+
+    machine.nic(name, PF)
+    machine.nic("ens2f0", "0000:42:00.0")
+    machine.link(f"{name}.5", kind="vlan", parent=name)
+    machine.route("0.0.0.0/0", f"{name}.5")
+    table = NicTable(uplink_ok=("pci:0000:42:00.0", NIC))
+    shown = _judge(machine, FAST)
+    overridden = _judge(machine, FAST, table=table)
+    texts = [
+        *(f"{nic.ifname} {nic.exclusion}" for nic in shown.inventory.nics),
+        *overridden.inventory.warnings,
+    ]
+
+    assert shown.inventory.devices[0].name == "nic-0000-42-00-0"
+    assert all(text.isprintable() for text in texts)
+    assert "ens\\" in texts[0]
+
+
 # What an operator should know
 
 
