@@ -67,6 +67,7 @@ _RTA_PREF: Final = 20
 _RTA_NH_ID: Final = 30
 _RTAX_MTU: Final = 2
 _RTAX_CC_ALGO: Final = 16
+_RTM_F_FIB_MATCH: Final = 0x2000
 
 _HEAD: Final = struct.Struct("=BBBBBBBBI")
 _HOP: Final = struct.Struct("=HBBi")
@@ -236,13 +237,20 @@ def dump_routes(family: int, *, table: int = 0, index: int = 0, kind: int = 0) -
     return Request(type=RTM_GETROUTE, flags=NLM_F_DUMP, body=body, label="RTM_GETROUTE")
 
 
-def get_route(destination: IpAddress, *, index: int = 0) -> Request:
-    """Ask which way packets to an address would go, all rules and tables considered."""
+def get_route(destination: IpAddress, *, index: int = 0, whole: bool = False) -> Request:
+    """Ask which way packets to an address would go, all rules and tables considered.
+
+    Args:
+        destination: Where to.
+        index: Interface index that they must leave by, 0 for any.
+        whole: Ask for the route itself, with all its ways out; else for the one way that is taken.
+    """
     family = family_of(destination)
     parts = nla.attribute(_RTA_DST, destination.packed)
     if index:
         parts += nla.u32(_RTA_OIF, index)
-    head = _HEAD.pack(family, destination.max_prefixlen, 0, 0, 0, 0, 0, 0, 0)
+    flags = _RTM_F_FIB_MATCH if whole else 0
+    head = _HEAD.pack(family, destination.max_prefixlen, 0, 0, 0, 0, 0, 0, flags)
     return Request(type=RTM_GETROUTE, body=head + parts, label=f"RTM_GETROUTE {destination}")
 
 

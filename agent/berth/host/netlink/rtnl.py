@@ -135,9 +135,14 @@ class Rtnl:
                 return ()
             raise
 
-    def route_to(self, destination: IpAddress) -> Route | None:
-        """Give the way that packets to an address would take; None when there is none."""
-        request = get_route(destination)
+    def route_to(self, destination: IpAddress, *, whole: bool = False) -> Route | None:
+        """Give the way that packets to an address would take; None when there is none.
+
+        Args:
+            destination: Where to.
+            whole: Give the route itself, with all its ways out, of which each packet takes one.
+        """
+        request = get_route(destination, whole=whole)
         try:
             answers = self.netlink.request(request)
         except HostError as error:
