@@ -71,7 +71,8 @@ class HostScan:
         links: A PF's tells its virtual functions too.
         routes: Unicast ones.
         neighbors: Those that somebody set.
-        ways: For each address that was asked about, the route that packets to it would take.
+        ways: For each address that was asked about, the route that packets to it would take, with
+            all its ways out.
         products: What a model of PCI function is called, by `PciFunction.model`.
         rdma_netns: ``shared`` when all namespaces see each RDMA device, else ``exclusive``; empty
             without RDMA.
@@ -276,6 +277,6 @@ def _rdma_netns() -> str:
 def _ways(tables: Rtnl, toward: Iterable[str]) -> Iterable[tuple[str, Route]]:
     for text in sorted(set(toward)):
         address = plain_address(text)
-        route = tables.route_to(address) if address is not None else None
+        route = tables.route_to(address, whole=True) if address is not None else None
         if route is not None:
             yield text, route
