@@ -11,12 +11,8 @@ import attrs
 
 from berth import __version__
 from berth.cli.output import Output
-
-CONFIG: Final = Path("/etc/berth/agent.toml")
-"""The configuration, unless a command is told another file."""
-
-RUNTIME_FOLDER: Final = Path("/run/berth")
-"""Where the daemon's socket is looked for."""
+from berth.config.load import CONFIG
+from berth.control import FOLDER
 
 SUMMARY: Final = "Asks the node agent berthd, and looks at this machine as it does."
 
@@ -64,7 +60,7 @@ def make_parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"berth {__version__}")
-    _add_runtime_dir(parser, default=RUNTIME_FOLDER)
+    _add_runtime_dir(parser, default=FOLDER)
     choices = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in commands:
         added = choices.add_parser(

@@ -24,6 +24,9 @@ from berth.config.schema import Config
 from berth.config.secrets import without_secrets
 from berth.errors import ConfigError, Faults
 
+CONFIG: Final = Path("/etc/berth/agent.toml")
+"""Where the configuration lies unless another file is named."""
+
 SIZE_LIMIT: Final = 1024 * 1024
 """Largest configuration file, in bytes."""
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import trio
 
 from berth import __version__
-from berth.config.schema import Config
 from berth.control import Event, Verb
+from berth.daemon.configfile import ConfigFile, read_config
 from berth.daemon.parts import Parts
 from berth.errors import Faults
 from berth.node.views import (
@@ -36,23 +35,20 @@ class Operator:
     """Answers the verbs of the control socket, from the state of now.
 
     Args:
-        path: The configuration file.
-        read: Reads it.
+        file: The configuration in force.
         supervisor: Whose plugins are told.
     """
 
     def __init__(
         self,
         parts: Parts,
+        file: ConfigFile,
         *,
-        path: Path,
-        read: Callable[[Path], Config],
         supervisor: Supervisor,
         systemd: Systemd,
     ) -> None:
         self._parts = parts
-        self._path = path
-        self._read = read
+        self._file = file
         self._supervisor = supervisor
         self._systemd = systemd
         self._started = trio.current_time()
@@ -82,14 +78,15 @@ class Operator:
         """
         self._systemd.reloading()
         try:
-            config = await trio.to_thread.run_sync(self._read, self._path)
+            file = await trio.to_thread.run_sync(read_config, self._file.path)
         except Faults as error:
             _log.error("reload refused, the old settings stay", reason=error)
             raise
         finally:
             self._systemd.ready(str(self._supervisor.statistics()))
-        view = reload_view(self._parts.config, config, path=self._path)
-        self._parts.reload(config)
+        view = reload_view(self._parts.config, file.config, path=file.path, warnings=file.warnings)
+        self._file = file
+        self._parts.reload(file.config)
         _log.info(
             "reloaded",
             applied="; ".join(view["applied"]) or "-",
@@ -104,7 +101,7 @@ class Operator:
             version=__version__,
             pid=os.getpid(),
             uptime_s=trio.current_time() - self._started,
-            config=self._path,
+            config=self._file.path,
             state_dir=self._parts.config.node.state_dir,
             driver=self._parts.config.dra.driver,
             plugins=self._supervisor.statistics(),
@@ -116,6 +113,7 @@ class Operator:
             kubelet=Kubelet(registered=dra.registration.registered, state=str(dra)),
             api=self._parts.gateway.identity,
             publication=publisher.statistics() if publisher is not None else None,
+            warnings=self._file.warnings,
         )
 
     def _known(self) -> Knowledge:

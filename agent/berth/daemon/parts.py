@@ -19,6 +19,7 @@ from berth.host.sysfs import Sysfs
 from berth.metadata.store import MetadataStore
 from berth.model.pod import Sandbox
 from berth.nic.config.group import policies_of
+from berth.node.arrivals import Arrivals
 from berth.node.claims import Claims
 from berth.node.claimstatus import ClaimStatus
 from berth.node.discovery import Discovery
@@ -116,6 +117,9 @@ class Parts:
             status=self.status,
             troubles=self.troubles,
         )
+        self.arrivals = Arrivals(
+            records=self.records, nics=self.nics, notes=self.handout, status=self.status
+        )
         self.recovery = Recovery(
             driver=driver,
             boot_id=boot_id,
@@ -126,6 +130,7 @@ class Parts:
         )
         self.hooks = PodHooks(
             self.claims,
+            arrivals=self.arrivals,
             vm_handlers=config.nic.vm_handlers,
             troubles=self.troubles,
             is_ending=self._is_ending,
@@ -150,7 +155,7 @@ class Parts:
         self.closed.set("" if state.synchronized else state.reason)
 
     def _noticed(self, uid: str) -> None:
-        self.claims.tell_status(uid)
+        self.arrivals.tell_status(uid)
 
     def _toward(self) -> Iterable[str]:
         """Addresses whose way out must stay: the API server's, where it is given as one."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import signal
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +20,7 @@ import trio
 from berth import __version__
 from berth.config.schema import Config
 from berth.control import ControlServer
+from berth.daemon.configfile import ConfigFile
 from berth.daemon.operator import Operator
 from berth.daemon.parts import Parts
 from berth.dra.history import NodeHistory
@@ -61,22 +61,18 @@ class Daemon:
     """Every part of the daemon, made once and wired to the others.
 
     Args:
-        config: The settings in force at start.
-        path: The file they came from, read again at a reload.
+        file: The configuration in force at start.
         environ: The environment; inherited sockets are taken out of it.
         runtime: Folder of the daemon's own sockets.
-        read: Reads the settings of a file, as they were read at start.
         thread: The loop on which grpcio runs.
     """
 
     def __init__(
         self,
-        config: Config,
-        path: Path,
+        file: ConfigFile,
         *,
         environ: dict[str, str],
         runtime: Path,
-        read: Callable[[Path], Config],
         thread: AsyncioThread,
     ) -> None:
         self._thread = thread
@@ -84,11 +80,11 @@ class Daemon:
         self._runtime = runtime
         self._nri_known = trio.Event()
         self._parts = Parts(
-            config, runtime=runtime, inherited=listen_fds(environ).sockets, thread=thread
+            file.config, runtime=runtime, inherited=listen_fds(environ).sockets, thread=thread
         )
         self._supervisor = Supervisor(self._plugins())
         self._operator = Operator(
-            self._parts, path=path, read=read, supervisor=self._supervisor, systemd=self._systemd
+            self._parts, file, supervisor=self._supervisor, systemd=self._systemd
         )
 
     async def run(self) -> None:
@@ -103,7 +99,7 @@ class Daemon:
             await nursery.start(ControlServer(self._runtime, self._operator.verbs()).run)
             nursery.start_soon(self._keep_alive)
             nursery.start_soon(self._close_while_away)
-            await nursery.start(self._supervise, nursery.cancel_scope)
+            await nursery.start(self._supervisor.run)
             self._systemd.ready(str(self._supervisor.statistics()))
             _log.info("ready", version=__version__, plugins=self._supervisor.statistics())
             nursery.start_soon(self._tell_status)
@@ -118,7 +114,15 @@ class Daemon:
         config = self._parts.config
         plugins = [Plugin(name="node", run=self._run_node), Plugin(name="api", run=self._run_api)]
         if config.nic.enabled:
-            plugins.append(Plugin(name="nri", run=self._run_nri))
+            nri = NriPlugin(
+                socket=config.nri.socket,
+                name=NRI_NAME,
+                index=NRI_INDEX,
+                timeout_s=config.nri.timeout_s,
+                hooks=self._parts.hooks,
+                tell=self._parts.tell_nri,
+            )
+            plugins.append(Plugin(name="nri", run=nri.run))
         if config.dra.enabled:
             plugins.append(Plugin(name="dra", run=self._parts.dra.run, drain=self._parts.dra.drain))
             plugins.append(Plugin(name="slices", run=self._run_slices))
@@ -159,19 +163,6 @@ class Daemon:
                 said = str(error)
                 self._parts.gateway.disconnect(said)
             await trio.sleep(_LOOK_S)
-
-    async def _run_nri(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> None:
-        plugin = NriPlugin(
-            socket=self._parts.config.nri.socket,
-            name=NRI_NAME,
-            index=NRI_INDEX,
-            timeout_s=self._parts.config.nri.timeout_s,
-            hooks=self._parts.hooks,
-            tell=self._parts.tell_nri,
-        )
-        await plugin.run(task_status=task_status)
 
     async def _run_slices(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -244,15 +235,6 @@ class Daemon:
                 Hold(key=nics[name].identity, device=name, claim=ref) for name in names
             )
 
-    async def _supervise(
-        self,
-        scope: trio.CancelScope,
-        *,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
-        await self._supervisor.run(task_status=task_status)
-        scope.cancel()
-
     async def _follow_signals(self, scope: trio.CancelScope) -> None:
         """SIGTERM drains, a second one ends at once; SIGHUP reads the settings again."""
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
@@ -265,12 +247,13 @@ class Daemon:
                         scope.cancel()
                     else:
                         stopping = True
-                        nursery.start_soon(self._stop)
+                        nursery.start_soon(self._stop, scope)
 
-    async def _stop(self) -> None:
+    async def _stop(self, scope: trio.CancelScope) -> None:
         self._systemd.stopping("draining")
         _log.info("stopping", grace_s=DRAIN_S)
         await self._supervisor.stop(grace_s=DRAIN_S)
+        scope.cancel()
 
     async def _keep_alive(self) -> None:
         await keep_alive(self._systemd, {"grpcio": self._thread.probe})

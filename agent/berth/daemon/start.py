@@ -8,24 +8,20 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 import trio
 
 from berth import __version__
-from berth.config.load import check
-from berth.config.schema import Config
+from berth.config.load import CONFIG
+from berth.control import FOLDER
+from berth.daemon.configfile import ConfigFile, read_config
 from berth.daemon.service import Daemon
 from berth.errors import BerthError, Faults
-from berth.nic.config.group import check_groups
 from berth.runtime.asyncthread import open_asyncio_thread
 from berth.runtime.files import make_folder
 from berth.runtime.grpcbridge import protobuf_fault
 from berth.runtime.lock import hold_lock
 from berth.runtime.logs import get_log, start_logging
-
-CONFIG: Final = Path("/etc/berth/agent.toml")
-RUNTIME_FOLDER: Final = Path("/run/berth")
 
 if sys.version_info < (3, 11):
     from exceptiongroup import BaseExceptionGroup
@@ -35,31 +31,15 @@ _log = get_log(__name__)
 
 def runtime_folder(environ: Mapping[str, str]) -> Path:
     """Where the daemon's own sockets lie: systemd's RuntimeDirectory, else ``/run/berth``."""
-    return Path(environ.get("RUNTIME_DIRECTORY") or RUNTIME_FOLDER)
+    return Path(environ.get("RUNTIME_DIRECTORY") or FOLDER)
 
 
-def read_config(path: Path) -> Config:
-    """The settings of a file, group defaults judged as well; what is odd is told to the journal.
-
-    Raises:
-        Faults: The file is refused; all of it is told.
-    """
-    report = check(path, also=(check_groups,))
-    for warning in report.warnings:
-        _log.warning("configuration", finding=warning)
-    if report.config is None:
-        raise Faults(str(path), report.faults)
-    return report.config
-
-
-async def _run(config: Config, path: Path, environ: dict[str, str]) -> None:
+async def _run(file: ConfigFile, environ: dict[str, str]) -> None:
     async with open_asyncio_thread() as thread:
         daemon = Daemon(
-            config,
-            path,
+            file,
             environ=environ,
             runtime=runtime_folder(environ),
-            read=read_config,
             thread=thread,
         )
         await daemon.run()
@@ -92,8 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     faulthandler.enable()
     start_logging(environ=os.environ)
     try:
-        config = read_config(arguments.config)
-        return 0 if arguments.selftest else _serve(config, arguments.config)
+        file = read_config(arguments.config)
+        return 0 if arguments.selftest else _serve(file)
     except Faults as error:
         for fault in error.faults:
             _log.error("configuration refused", fault=fault)
@@ -103,17 +83,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _serve(config: Config, path: Path) -> int:
+def _serve(file: ConfigFile) -> int:
+    state_dir = file.config.node.state_dir
     fault = protobuf_fault()
     if fault:
         _log.warning("protobuf is slow", reason=fault)
     environ = dict(os.environ)
     os.umask(0o077)
-    make_folder(config.node.state_dir)
+    make_folder(state_dir)
     make_folder(runtime_folder(environ))
-    with hold_lock(config.node.state_dir):
+    with hold_lock(state_dir):
         try:
-            trio.run(_run, config, path, environ)
+            trio.run(_run, file, environ)
         except BaseExceptionGroup as group:
             faults, rest = group.split(BerthError)
             if rest is not None or faults is None:
