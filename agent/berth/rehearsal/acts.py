@@ -61,7 +61,7 @@ class Acts:
             facts = await self._stage.world.add_nic(link.name, mac=link.mac, altnames=link.altnames)
             self._homes[link.name] = facts
         names = ", ".join(self._homes)
-        self._report.stage("world", f"a host with {names}, each cabled to a switch")
+        self._report.stage("world", f"a host with {names}, cabled to a switch")
 
     async def _begin(self) -> None:
         with self._named("ready"):
@@ -160,7 +160,7 @@ class Acts:
             if not given:
                 raise ClaimError(f"pod {name}", "has no claim on a device of ours")
             self._report.say(f"\npod {name}")
-            self._report.stage("scheduled", *given, *notes)
+            self._report.stage("scheduled", *given, *(f"NOTE {note}" for note in notes))
         return pod
 
     def _admit_objects(self) -> None:

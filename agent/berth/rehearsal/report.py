@@ -55,7 +55,7 @@ class Report:
         """Print somebody else's text, set off."""
         if title:
             self.say(f"{_INDENT}{title}")
-        self.say(textwrap.indent(text.rstrip("\n"), f"{_INDENT}| ", lambda _: True))
+        self.say("\n".join(f"{_INDENT}| {line}".rstrip() for line in text.splitlines()))
 
     def mark(self) -> None:
         """Begin to count the time of the next stage from now."""
