@@ -8,23 +8,37 @@ Source: network.md §4.5 (agent start); daemon.md §5 for the order at start.
 
 from __future__ import annotations
 
+from typing import Final, Protocol
+
 import attrs
 
 from berth.errors import BerthError, StateError
 from berth.model.claim import ClaimRef
 from berth.nic.record import NicRecord, SandboxRef, Stage
-from berth.node.handout import Handout
+from berth.node.arrivals import Moves
 from berth.node.ledger import Hold, Ledger
-from berth.node.nics import Nics, sandbox_alive
+from berth.node.nics import sandbox_alive
 from berth.node.record import ClaimRecord
 from berth.node.records import Records
 from berth.runtime.logs import get_log
 from berth.runtime.threads import Decision, run_in_thread
 
-ATTACH_S = 20.0
+ATTACH_S: Final = 20.0
 """Time for finishing an interrupted attach: nobody's hook waits for it any more."""
 
 _log = get_log(__name__)
+
+
+class Files(Protocol):
+    """Who writes what containers and kubelet read; see `berth.node.handout.Handout`."""
+
+    async def write(self, record: ClaimRecord) -> None:
+        """Write every file of the claim."""
+        ...
+
+    async def claims(self) -> frozenset[str]:
+        """UIDs of all claims that have files of ours."""
+        ...
 
 
 class Recovery:
@@ -42,8 +56,8 @@ class Recovery:
         boot_id: str,
         records: Records,
         ledger: Ledger,
-        nics: Nics,
-        handout: Handout,
+        nics: Moves,
+        handout: Files,
     ) -> None:
         self._driver = driver
         self._boot_id = boot_id
