@@ -14,7 +14,7 @@ Source: network.md §4; KC §3 for what kubelet does and when.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 import trio
@@ -23,38 +23,23 @@ from berth.errors import BerthError, ClaimError
 from berth.kube.api import KubeApi
 from berth.model.claim import Claim, ClaimRef, DeviceResult, PreparedClaim
 from berth.nic.config.group import GroupPolicy
-from berth.nic.record import SandboxRef, Stage
+from berth.nic.record import Stage
+from berth.node.arrivals import Moves
 from berth.node.claimstatus import StatusSink, now_text
 from berth.node.drafting import Settings, draft
-from berth.node.ending import Ending, Remains, Returns
+from berth.node.ending import Ending, Remains
 from berth.node.ledger import Ledger
-from berth.node.record import ClaimRecord, HeldDevice
+from berth.node.record import ClaimRecord
 from berth.node.records import Records
 from berth.node.reservation import Reservation, waiting_time_s
 from berth.node.snapshot import Snapshot
 from berth.node.views.troubles import Trouble, Troubles
 from berth.runtime.logs import get_log
-from berth.runtime.threads import Decision
+
+TAKE_BACK_S: Final = 10.0
+"""How long a prepare that failed is undone before it answers; the rest is done later."""
 
 _log = get_log(__name__)
-
-
-class Moves(Returns, Protocol):
-    """Who moves NICs; see `berth.node.nics.Nics` for what each method promises."""
-
-    async def stage(self, record: ClaimRecord, homes: Sequence[int]) -> ClaimRecord:
-        """Make the claim's links ready at home; the claim's lock is held."""
-        ...
-
-    async def attach(
-        self, uids: Iterable[str], sandbox: SandboxRef, *, limit_s: float, decision: Decision
-    ) -> tuple[ClaimRecord, ...]:
-        """Bring every NIC of the claims into the sandbox, or none."""
-        ...
-
-    async def verify(self, record: ClaimRecord, sandbox: SandboxRef) -> tuple[str, ...]:
-        """Devices of the claim whose link is not in the sandbox now."""
-        ...
 
 
 class Papers(Remains, Protocol):
@@ -68,13 +53,9 @@ class Papers(Remains, Protocol):
         """Write every file of the claim."""
         ...
 
-    async def write_metadata(self, record: ClaimRecord) -> None:
-        """Write the files that containers read of their NICs."""
-        ...
-
 
 class Claims:
-    """Prepares and undoes claims, and completes them when their NICs are in their pod."""
+    """Prepares and undoes claims."""
 
     def __init__(
         self,
@@ -137,56 +118,6 @@ class Claims:
         if not await self._ending.end(ref.uid):
             _log.warning("claim undone, its NICs follow", claim=ref)
 
-    async def attach(
-        self, uids: Iterable[str], sandbox: SandboxRef, *, limit_s: float, decision: Decision
-    ) -> None:
-        """Bring the claims' NICs into a sandbox, and complete what containers read of them.
-
-        Raises:
-            ClaimError: A NIC could not be attached; none of them is there.
-            HostError: Nothing could be written; none is there either.
-        """
-        wanted = tuple(uids)
-        try:
-            attached = await self._nics.attach(wanted, sandbox, limit_s=limit_s, decision=decision)
-        except BerthError:
-            self._tell(wanted)
-            raise
-        with trio.CancelScope(shield=True):
-            try:
-                for record in attached:
-                    await self._complete(record)
-            except BerthError:
-                for uid in wanted:
-                    await self._nics.give_back(uid, sandbox_id=sandbox.id)
-                raise
-
-    async def detach(self, sandbox_id: str) -> None:
-        """Bring home whatever is in the sandbox; late events of an old one find nothing."""
-        for uid in self._in_sandbox(sandbox_id):
-            await self._nics.give_back(uid, sandbox_id=sandbox_id)
-            self._tell((uid,))
-
-    async def missing(self, uids: Iterable[str], sandbox: SandboxRef) -> tuple[str, ...]:
-        """Devices of the claims that are not in the sandbox now, or not told of in files yet.
-
-        A NIC that comes late is in the pod a moment before that is recorded, and another moment
-        before its containers could read of it.
-        """
-        missing: list[str] = []
-        for uid in uids:
-            record = self._records.get(uid)
-            if record is not None:
-                missing.extend(await self._nics.verify(record, sandbox))
-            record = self._records.get(uid)
-            if record is not None:
-                missing.extend(
-                    device.result.device
-                    for device in record.devices
-                    if device.nic is not None and not _is_told(device)
-                )
-        return tuple(dict.fromkeys(missing))
-
     def of_pod(self, pod_uid: str) -> tuple[ClaimRecord, ...]:
         """The prepared claims that the pod uses."""
         return self._records.of_pod(pod_uid)
@@ -216,10 +147,6 @@ class Claims:
                 mend="delete the pod; its successor gets what is allocated now",
             )
         return current
-
-    def tell_status(self, uid: str) -> None:
-        """Tell what a claim's record says now that no caller asked for; never blocks."""
-        self._tell((uid,))
 
     async def _make_prepared(self, ref: ClaimRef, beside: Sequence[ClaimRef]) -> ClaimRecord:
         while True:
@@ -306,7 +233,8 @@ class Claims:
         try:
             return await self._carry_out(record, snapshot)
         except BaseException:
-            await self._ending.take_back(record)  # noqa: ASYNC102 - it shields itself
+            with trio.move_on_after(TAKE_BACK_S, shield=True):
+                await self._ending.take_back(record)
             raise
         finally:
             del self._drafts[ref.uid]
@@ -341,55 +269,6 @@ class Claims:
         await self._papers.write(prepared)
         await self._records.put(prepared)
         return prepared
-
-    async def _complete(self, record: ClaimRecord) -> None:
-        """Tell containers how the NICs look, if that differs from what they were told."""
-        async with self._records.lock(record.claim.uid):
-            current = self._records.get(record.claim.uid)
-            if current is None:
-                return
-            devices = tuple(
-                attrs.evolve(device, told=device.nic.network) if device.nic is not None else device
-                for device in current.devices
-            )
-            if devices != current.devices:
-                current = attrs.evolve(current, devices=devices, generation=current.generation + 1)
-                await self._papers.write_metadata(current)
-                await self._records.put(current)
-        self._status.tell(current)
-        for device in current.devices:
-            if device.nic is not None and device.nic.network is not None:
-                _log.info(
-                    "NIC attached",
-                    device=device.result.device,
-                    claim=current.claim,
-                    pod=device.nic.sandbox.pod if device.nic.sandbox else "",
-                    name=device.nic.network.interface_name,
-                    ips=",".join(device.nic.network.ips) or "-",
-                )
-
-    def _in_sandbox(self, sandbox_id: str) -> tuple[str, ...]:
-        return tuple(
-            record.claim.uid
-            for record in self._records.all()
-            if any(
-                device.nic is not None
-                and device.nic.sandbox is not None
-                and device.nic.sandbox.id == sandbox_id
-                for device in record.devices
-            )
-        )
-
-    def _tell(self, uids: Iterable[str]) -> None:
-        for uid in uids:
-            record = self._records.get(uid)
-            if record is not None and not record.revoked:
-                self._status.tell(record)
-
-
-def _is_told(device: HeldDevice) -> bool:
-    nic = device.nic
-    return nic is not None and nic.stage is Stage.ATTACHED and device.told == nic.network
 
 
 def _place(result: DeviceResult) -> tuple[str, str, str, str | None]:

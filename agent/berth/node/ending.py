@@ -94,23 +94,22 @@ class Ending:
         return await self._close(uid)
 
     async def take_back(self, record: ClaimRecord) -> None:
-        """Undo a prepare that failed; the claim's lock is held, and no cancel is served.
+        """Undo a prepare that failed; the claim's lock is held.
 
-        What is not home then keeps its hold until `run` has closed the claim.
+        What is not home then keeps its hold until `run` has closed the claim; so does what a
+        cancel interrupts.
         """
         uid = record.claim.uid
         current = self._records.get(uid)
-        with trio.CancelScope(shield=True):
-            if current is not None and not current.is_home:
-                await self._revoke(current)
-                self._nics.look_again()
-                return
-            try:
-                await self._remove(uid)
-            except BerthError as error:
-                _log.warning("failed prepare not wholly undone", claim=record.claim, reason=error)
-                if current is not None:
-                    await self._revoke(current)
+        if current is not None:
+            await self._records.put_or_note(attrs.evolve(current, revoked=True, prepared=False))
+        if current is not None and not current.is_home:
+            self._nics.look_again()
+            return
+        try:
+            await self._remove(uid)
+        except BerthError as error:
+            _log.warning("failed prepare not wholly undone", claim=record.claim, reason=error)
         self._ledger.release(uid)
 
     async def finish(self, uid: str) -> None:
@@ -144,9 +143,6 @@ class Ending:
                 )
             with trio.move_on_after(delay_s):
                 await self._records.changes.wait_changed(version)
-
-    async def _revoke(self, record: ClaimRecord) -> None:
-        await self._records.put_or_note(attrs.evolve(record, revoked=True, prepared=False))
 
     async def _try_close(self, uid: str) -> BerthError | None:
         try:

@@ -59,6 +59,10 @@ class PreparedClaims(Protocol):
         """Learn from the API server who uses a prepared claim now."""
         ...
 
+
+class Arrivals(Protocol):
+    """Who brings NICs into sandboxes; see `berth.node.arrivals.Arrivals` for what is promised."""
+
     async def missing(self, uids: Collection[str], sandbox: SandboxRef) -> tuple[str, ...]:
         """Devices of the claims that are not in the sandbox now."""
         ...
@@ -79,6 +83,7 @@ class PodHooks:
 
     Args:
         claims: The node's claims.
+        arrivals: Brings their NICs into sandboxes.
         vm_handlers: Runtime handlers that run pods in virtual machines, which no link can enter.
         troubles: Where refusals are remembered for the operator.
         is_ending: Whether a pod is being deleted; asked only for sandboxes from before a restart
@@ -89,11 +94,13 @@ class PodHooks:
         self,
         claims: PreparedClaims,
         *,
+        arrivals: Arrivals,
         vm_handlers: Collection[str] = (),
         troubles: Troubles,
         is_ending: Callable[[Sandbox], Awaitable[bool]],
     ) -> None:
         self._claims = claims
+        self._arrivals = arrivals
         self._vm_handlers = frozenset(vm_handlers)
         self._troubles = troubles
         self._is_ending = is_ending
@@ -154,7 +161,7 @@ class PodHooks:
     async def stop_pod_sandbox(self, sandbox: Sandbox) -> None:
         """Bring home what is in the sandbox, while its namespace lives."""
         self._older.pop(sandbox.id, None)
-        await self._claims.detach(sandbox.id)
+        await self._arrivals.detach(sandbox.id)
 
     async def remove_pod_sandbox(self, sandbox: Sandbox) -> None:
         """The same for a sandbox whose stop was not told; what is in another is not touched."""
@@ -231,7 +238,7 @@ class PodHooks:
                 own = await self._require_own(uid, record, sandbox, turn)
                 wanted[own.claim.uid] = own
             uids = [uid for uid, record in wanted.items() if record.has_nics]
-            if uids and await self._claims.missing(uids, await _reference(sandbox)):
+            if uids and await self._arrivals.missing(uids, await _reference(sandbox)):
                 limit_s = ends_at - trio.current_time()
                 await self._attach(uids, sandbox, limit_s=limit_s, decision=turn.decision)
         except BerthError as error:
@@ -285,7 +292,7 @@ class PodHooks:
                 mend="use a runtime class without a virtual machine, or drop the claim",
             )
         reference = await _reference(sandbox)
-        await self._claims.attach(uids, reference, limit_s=limit_s, decision=decision)
+        await self._arrivals.attach(uids, reference, limit_s=limit_s, decision=decision)
         self._troubles.forget(sandbox.uid)
 
     def _start_late(self) -> None:
@@ -312,7 +319,7 @@ class PodHooks:
     async def _end_older(self, sandbox: Sandbox, ended: trio.Event) -> None:
         try:
             if await self._is_ending(sandbox):
-                await self._claims.detach(sandbox.id)
+                await self._arrivals.detach(sandbox.id)
                 self._older.pop(sandbox.id, None)
         except BerthError as error:
             _log.warning("end of an older pod not settled", pod=sandbox, reason=error)

@@ -11,6 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from berth.model.claim import Claim, ClaimRef, PreparedClaim
 from berth.nic.record import SandboxRef, Stage
+from berth.node.arrivals import Arrivals
 from berth.node.claims import Claims
 from berth.node.ending import Ending
 from berth.node.ledger import Ledger
@@ -91,6 +92,10 @@ class Node:
             troubles=self.troubles,
         )
 
+        self.arrivals = Arrivals(
+            records=self.records, nics=self.nics, notes=self.papers, status=self.told
+        )
+
     def add(self, *claims: Claim) -> None:
         """Have the API server allocate claims."""
         self.server.claims.update({claim.ref.uid: claim for claim in claims})
@@ -103,7 +108,7 @@ class Node:
 
     async def attach(self, claim: Claim, sandbox: SandboxRef) -> None:
         """Attach a claim's NICs as a hook does."""
-        await self.claims.attach((claim.ref.uid,), sandbox, limit_s=1.4, decision=Decision())
+        await self.arrivals.attach((claim.ref.uid,), sandbox, limit_s=1.4, decision=Decision())
 
     def record(self, claim: Claim) -> ClaimRecord:
         """The claim's record."""

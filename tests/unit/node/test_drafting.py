@@ -9,17 +9,18 @@ import attrs
 import pytest
 
 from berth.errors import Faults
-from berth.model.claim import Claim, Consumer
+from berth.model.claim import Claim, ConfigSource, Consumer
 from berth.model.device import Nic, NicKind
 from berth.model.inventory import Inventory
 from berth.nic.facts import Home
-from berth.node.admission import Admitted
+from berth.node.admission import Admitted, admit
 from berth.node.drafting import Settings, draft
-from berth.node.ledger import Hold
+from berth.node.ledger import Hold, Ledger
 from berth.node.record import ClaimRecord
 from berth.node.sighting import Memory
 from berth.node.snapshot import Snapshot
 from tests.unit.nic.config.claims import DRIVER, FAST, NIC, claim_of, entry, nic_result, targets_of
+from tests.unit.node import machine
 
 POD = Consumer(resource="pods", name="web", uid="pod-1")
 SETTINGS = Settings(driver=DRIVER, boot_id="boot", policies={"fast": FAST})
@@ -111,3 +112,59 @@ def test_names_when_claims_are_of_different_pods() -> None:
     second = _draft(claims[1], [first], claims[1:])
 
     assert _names([first, second]) == {"a": "net1", "b": "net1"}
+
+
+def test_slots_of_two_shares_of_one_parent_are_told_apart() -> None:
+    """A claim may take a large and a small share of the same parent."""
+
+    wanted = machine.claim(
+        machine.share(1, "large", slots=2), machine.share(2, "small"), machine.result()
+    )
+    admitted = admit(wanted, machine.look(), Ledger())
+    assert isinstance(admitted, Admitted)
+
+    made = draft(wanted, machine.look(), admitted, settings=machine.SETTINGS, records=())
+
+    assert [(each.result.request, each.slots, each.slot_limit) for each in made.devices] == [
+        ("large", 2, machine.SLOTS),
+        ("small", 1, machine.SLOTS),
+        ("nic", 1, 1),
+    ]
+    children = [each.nic for each in made.devices if each.nic is not None and each.nic.is_child]
+    assert {nic.parent_index for nic in children} == {machine.NAMES.index(machine.PARENT) + 2}
+
+
+def test_observed_device_takes_nothing() -> None:
+    """Admin access gives attributes, and neither a slot nor a link."""
+
+    wanted = machine.claim(machine.result(admin_access=True))
+    admitted = admit(wanted, machine.look(), Ledger())
+    assert isinstance(admitted, Admitted)
+
+    made = draft(wanted, machine.look(), admitted, settings=machine.SETTINGS, records=())
+
+    assert [(each.nic, each.slots, each.attributes["numaNode"]) for each in made.devices] == [
+        (None, 0, 0)
+    ]
+
+
+def test_hardware_address_of_another_claims_child_is_taken() -> None:
+    """The record tells of a child that no look at the host can see."""
+
+    wish = attrs.evolve(
+        machine.config(interface={"hardwareAddr": "02:00:00:00:00:11"}), source=ConfigSource.CLASS
+    )
+    claims = [
+        machine.claim(
+            machine.share(n), name=f"child{n}", configs=[wish], consumers=[machine.pod(f"p{n}")]
+        )
+        for n in (1, 2)
+    ]
+    ledger = Ledger()
+    admitted = [admit(each, machine.look(), ledger) for each in claims]
+    assert isinstance(admitted[0], Admitted)
+    assert isinstance(admitted[1], Admitted)
+    first = draft(claims[0], machine.look(), admitted[0], settings=machine.SETTINGS, records=())
+
+    with pytest.raises(Faults, match=r"02:00:00:00:00:11.*claim default/child1"):
+        draft(claims[1], machine.look(), admitted[1], settings=machine.SETTINGS, records=(first,))

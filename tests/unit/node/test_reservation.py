@@ -79,7 +79,7 @@ async def test_successor_gets_the_nic_when_the_old_sandbox_ends(
     await trio.sleep(12)
     assert asked.ended_at < 0
 
-    await node.claims.detach("sandbox-web-1")
+    await node.arrivals.detach("sandbox-web-1")
     await wait_all_tasks_blocked()
 
     assert asked.done
@@ -253,9 +253,8 @@ async def test_passing_reason_is_waited_out(
 
     node.eyes.show(look(excluded={FAST: reason}))
     asked = await ask(node, nursery)
-    trouble = node.troubles.get(NEW.ref.uid)
-    assert trouble is not None
-    assert trouble.waiting
+    (trouble,) = node.troubles.all()
+    assert (trouble.claim, trouble.waiting) == ("default/new", True)
     await trio.sleep(31)
     assert asked.ended_at < 0
 

@@ -146,7 +146,9 @@ async def hooks(
     claims: FakeClaims, ending: Ending, troubles: Troubles, nursery: trio.Nursery
 ) -> AsyncIterator[PodHooks]:
     """Hooks whose tasks run."""
-    made = PodHooks(claims, vm_handlers=["kata"], troubles=troubles, is_ending=ending)
+    made = PodHooks(
+        claims, arrivals=claims, vm_handlers=["kata"], troubles=troubles, is_ending=ending
+    )
     await nursery.start(made.run)
     yield made
     nursery.cancel_scope.cancel()
@@ -235,8 +237,7 @@ async def test_host_network_is_refused(
         await hooks.create_container(host, container(), turn())
 
     assert claims.attached == []
-    trouble = troubles.get(POD.uid)
-    assert trouble is not None
+    (trouble,) = troubles.all()
     assert (trouble.pod, "host's network" in trouble.text) == ("default/web", True)
 
 
@@ -278,8 +279,7 @@ async def test_failed_attach_refuses_the_sandbox(
     await hooks.stop_pod_sandbox(sandbox)
     await hooks.remove_pod_sandbox(sandbox)
 
-    trouble = troubles.get(POD.uid)
-    assert trouble is not None
+    (trouble,) = troubles.all()
     assert "net1" in trouble.text
 
 
@@ -293,12 +293,12 @@ async def test_leaky_runtime_is_refused_the_container_instead(
     await hooks.run_pod_sandbox(sandbox, turn(LEAKY))
     with pytest.raises(ClaimError, match="busy"):
         await hooks.create_container(sandbox, container(), turn(LEAKY))
-    assert troubles.get(POD.uid) is not None
+    assert troubles.all() != ()
     claims.fault = None
     await hooks.create_container(sandbox, container(), turn(LEAKY))
 
     assert [where for _, where, _ in claims.attached] == ["s1"]
-    assert troubles.get(POD.uid) is None
+    assert troubles.all() == ()
 
 
 async def test_container_without_its_nic_gets_it_or_is_refused(
@@ -356,7 +356,7 @@ async def test_second_pod_is_refused_by_the_first_ones_name(
         await hooks.create_container(second, container(), turn())
 
     assert claims.attached == []
-    assert troubles.get("uid-of-second") is not None
+    assert [trouble.pod for trouble in troubles.all()] == ["default/second"]
 
 
 async def test_successor_with_the_same_claim_gets_the_nic(
@@ -483,7 +483,7 @@ async def test_synchronize_that_cannot_attach_tells_it(
     claims.fault = ClaimError("nic-a", "device is gone")
 
     await hooks.synchronize([sandbox], [])
-    await wait_until(lambda: troubles.get(POD.uid) is not None)
+    await wait_until(lambda: troubles.all() != ())
 
     assert "its next container is refused" in caplog.text
 
@@ -545,7 +545,7 @@ async def test_synchronize_before_the_tasks_run_is_made_up_for(
 ) -> None:
     """While the node's own tasks restart, the runtime may connect."""
 
-    hooks = PodHooks(claims, troubles=troubles, is_ending=ending)
+    hooks = PodHooks(claims, arrivals=claims, troubles=troubles, is_ending=ending)
     await hooks.synchronize([sandbox], [])
     async with trio.open_nursery() as first:
         await first.start(hooks.run)

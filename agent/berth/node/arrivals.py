@@ -1,0 +1,166 @@
+"""What a hook does with prepared claims: their NICs go into a sandbox and come home from it.
+
+An arrival is complete when its record says so and containers can read of it; until then the NIC
+counts as missing. What cannot be completed is taken back.
+
+Source: network.md §4.3, §5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import attrs
+import trio
+
+from berth.errors import BerthError
+from berth.nic.record import SandboxRef, Stage
+from berth.node.claimstatus import StatusSink
+from berth.node.ending import Returns
+from berth.node.record import ClaimRecord, HeldDevice
+from berth.node.records import Records
+from berth.runtime.logs import get_log
+from berth.runtime.threads import Decision
+
+_log = get_log(__name__)
+
+
+class Moves(Returns, Protocol):
+    """Who moves NICs; see `berth.node.nics.Nics` for what each method promises."""
+
+    async def stage(self, record: ClaimRecord, homes: Sequence[int]) -> ClaimRecord:
+        """Make the claim's links ready at home; the claim's lock is held."""
+        ...
+
+    async def attach(
+        self, uids: Iterable[str], sandbox: SandboxRef, *, limit_s: float, decision: Decision
+    ) -> tuple[ClaimRecord, ...]:
+        """Bring every NIC of the claims into the sandbox, or none."""
+        ...
+
+    async def verify(self, record: ClaimRecord, sandbox: SandboxRef) -> tuple[str, ...]:
+        """Devices of the claim whose link is not in the sandbox now."""
+        ...
+
+
+class Notes(Protocol):
+    """Who writes what containers read of their NICs."""
+
+    async def write_metadata(self, record: ClaimRecord) -> None:
+        """Write it as the record says."""
+        ...
+
+
+class Arrivals:
+    """Brings prepared claims' NICs into sandboxes and home."""
+
+    def __init__(self, *, records: Records, nics: Moves, notes: Notes, status: StatusSink) -> None:
+        self._records = records
+        self._nics = nics
+        self._notes = notes
+        self._status = status
+
+    async def attach(
+        self, uids: Iterable[str], sandbox: SandboxRef, *, limit_s: float, decision: Decision
+    ) -> None:
+        """Bring the claims' NICs into a sandbox, and complete what containers read of them.
+
+        Raises:
+            ClaimError: A NIC could not be attached; none of them is there.
+            HostError: Nothing could be written; none is there either.
+        """
+        wanted = tuple(uids)
+        try:
+            attached = await self._nics.attach(wanted, sandbox, limit_s=limit_s, decision=decision)
+        except BerthError:
+            self.tell_status(*wanted)
+            raise
+        fault: BerthError | None = None
+        with trio.CancelScope(shield=True):
+            try:
+                for record in attached:
+                    await self._complete(record)
+            except BerthError as error:
+                fault = error
+            if fault is not None:
+                for uid in wanted:
+                    await self._nics.give_back(uid, sandbox_id=sandbox.id)
+        if fault is not None:
+            raise fault
+
+    async def detach(self, sandbox_id: str) -> None:
+        """Bring home whatever is in the sandbox; late events of an old one find nothing."""
+        for uid in self._in_sandbox(sandbox_id):
+            await self._nics.give_back(uid, sandbox_id=sandbox_id)
+            self.tell_status(uid)
+
+    async def missing(self, uids: Iterable[str], sandbox: SandboxRef) -> tuple[str, ...]:
+        """Devices of the claims that are not in the sandbox now, or not told of in files yet.
+
+        A NIC that comes late is in the pod a moment before that is recorded, and another moment
+        before its containers could read of it.
+        """
+        missing: list[str] = []
+        for uid in uids:
+            record = self._records.get(uid)
+            if record is not None:
+                missing.extend(await self._nics.verify(record, sandbox))
+            record = self._records.get(uid)
+            if record is not None:
+                missing.extend(
+                    device.result.device
+                    for device in record.devices
+                    if device.nic is not None and not _is_told(device)
+                )
+        return tuple(dict.fromkeys(missing))
+
+    def tell_status(self, *uids: str) -> None:
+        """Tell the API server what the records of these claims say now; never blocks."""
+        for uid in uids:
+            record = self._records.get(uid)
+            if record is not None and not record.revoked:
+                self._status.tell(record)
+
+    async def _complete(self, record: ClaimRecord) -> None:
+        """Tell containers how the NICs look, if that differs from what they were told."""
+        async with self._records.lock(record.claim.uid):
+            current = self._records.get(record.claim.uid)
+            if current is None:
+                return
+            devices = tuple(
+                attrs.evolve(device, told=device.nic.network) if device.nic is not None else device
+                for device in current.devices
+            )
+            if devices != current.devices:
+                current = attrs.evolve(current, devices=devices, generation=current.generation + 1)
+                await self._notes.write_metadata(current)
+                await self._records.put(current)
+        self._status.tell(current)
+        for device in current.devices:
+            if device.nic is not None and device.nic.network is not None:
+                _log.info(
+                    "NIC attached",
+                    device=device.result.device,
+                    claim=current.claim,
+                    pod=device.nic.sandbox.pod if device.nic.sandbox else "",
+                    name=device.nic.network.interface_name,
+                    ips=",".join(device.nic.network.ips) or "-",
+                )
+
+    def _in_sandbox(self, sandbox_id: str) -> tuple[str, ...]:
+        return tuple(
+            record.claim.uid
+            for record in self._records.all()
+            if any(
+                device.nic is not None
+                and device.nic.sandbox is not None
+                and device.nic.sandbox.id == sandbox_id
+                for device in record.devices
+            )
+        )
+
+
+def _is_told(device: HeldDevice) -> bool:
+    nic = device.nic
+    return nic is not None and nic.stage is Stage.ATTACHED and device.told == nic.network
