@@ -31,8 +31,8 @@ _ETHERNET: Final = 0x0200
 _INFINIBAND: Final = 0x0207
 # Base class and subclass. Source: PCI Code and ID Assignment Specification, network controllers.
 
-_REPRESENTOR: Final = re.compile(r"(c\d+)?pf\d+(vf|sf|hpf).*")
-# Port names of a switch's ports toward virtual functions.
+_REPRESENTOR: Final = re.compile(r"([cp]\d+)?pf\d+(vf|sf|hpf).*|c\d+pf\d+")
+# Port names of a switch's ports toward virtual functions, sub-functions and the host's PF.
 # Source: Linux Documentation/networking/switchdev.rst, devlink-port.rst.
 
 

@@ -62,20 +62,21 @@ def _below(link: Link, topology: Topology) -> Iterator[int]:
     if link.parent and link.parent_netnsid is None:
         yield link.parent
     yield from (port.index for port in topology.ports.get(link.index, ()))
-    yield from _switched(link, topology)
+    yield from _switch(link, topology)
     yield from _same_hardware(link, topology)
     yield from _underlay(link, topology)
 
 
-def _switched(link: Link, topology: Topology) -> Iterator[int]:
-    """Ports of the Open vSwitch that the link belongs to: the switch alone knows its ways.
+def _switch(link: Link, topology: Topology) -> Iterator[int]:
+    """The Open vSwitch that the link belongs to: the switch alone knows which port it uses.
 
-    An internal port tells no master, so with several switches all of their ports count.
+    One of its own ports tells no master, so with several switches it may belong to each.
     """
-    if _OVS in (link.kind, link.port_kind):
-        for other in topology.scan.links:
-            if other.port_kind == _OVS and link.master in (0, other.master):
-                yield other.index
+    if link.port_kind == _OVS:
+        yield link.master
+    elif link.kind == _OVS:
+        switches = {port.master for port in topology.scan.links if port.port_kind == _OVS}
+        yield from () if link.index in switches else sorted(switches)
 
 
 def _same_hardware(link: Link, topology: Topology) -> Iterator[int]:

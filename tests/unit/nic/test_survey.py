@@ -259,7 +259,7 @@ def test_ports_with_one_number_are_marked(machine: Machine) -> None:
     assert {one.alike for one in _found(machine).values()} == {True}
 
 
-@pytest.mark.parametrize("port", ["pf0vf1", "pf1sf88", "c1pf0vf3", "pf0hpf"])
+@pytest.mark.parametrize("port", ["pf0vf1", "pf1sf88", "c1pf0vf3", "p0pf1vf2", "pf0hpf", "c1pf0"])
 def test_representor_is_not_its_pf(machine: Machine, port: str) -> None:
     """In switchdev mode the PF's function has a link for each port of its switch."""
 

@@ -362,29 +362,31 @@ def test_tunnel_to_nowhere_guards_itself_alone(machine: Machine) -> None:
 
 @pytest.mark.parametrize(
     "root",
-    [{"kind": "openvswitch"}, {"kind": "veth", "port_kind": "openvswitch", "master": 30}],
+    [{"kind": "openvswitch"}, {"kind": "veth", "port_kind": "openvswitch", "master": "ovs-system"}],
 )
 def test_all_ports_of_an_open_vswitch_are_guarded(machine: Machine, root: dict[str, Any]) -> None:
     """The switch's own port tells no master, another port tells it; which port is used, neither."""
 
-    machine.link("ovs-system", kind="openvswitch", index=30)
+    switch = machine.link("ovs-system", kind="openvswitch")
     machine.link("br-ex", **root)
-    machine.change("ens1f0", master=30, port_kind="openvswitch")
+    machine.change("ens1f0", master=switch.index, port_kind="openvswitch")
     machine.route("0.0.0.0/0", "br-ex")
 
-    assert _guarded(machine) == {"br-ex", "ens1f0"}
+    assert _guarded(machine) == {"br-ex", "ovs-system", "ens1f0"}
+    assert _path(machine, "ens1f0") == ("default route (table main) → br-ex → ovs-system → ens1f0")
 
 
 def test_ports_of_another_open_vswitch_stay_free(machine: Machine) -> None:
     """Where the root tells its switch."""
 
-    machine.link("ovs-system", kind="openvswitch", index=30)
-    machine.link("br-ex", kind="veth", port_kind="openvswitch", master=30)
-    machine.change("ens1f0", master=30, port_kind="openvswitch")
-    machine.change("ens2f0", master=31, port_kind="openvswitch")
+    one = machine.link("ovs-one", kind="openvswitch")
+    two = machine.link("ovs-two", kind="openvswitch")
+    machine.link("br-ex", kind="veth", master="ovs-one")
+    machine.change("ens1f0", master=one.index, port_kind="openvswitch")
+    machine.change("ens2f0", master=two.index, port_kind="openvswitch")
     machine.route("0.0.0.0/0", "br-ex")
 
-    assert _guarded(machine) == {"br-ex", "ens1f0"}
+    assert _guarded(machine) == {"br-ex", "ovs-one", "ens1f0"}
 
 
 def test_circle_of_links_ends(machine: Machine) -> None:
