@@ -21,7 +21,7 @@ from tests.cluster.rundir import RunFolder
 
 # kubelet asks for a pod's claim before the authorizer has seen that the pod is on its node; it does
 # so with every driver, and tries again a minute later.
-_AUTHORIZER_LAGS = "no relationship found between node"
+AUTHORIZER_LAGS = "no relationship found between node"
 NODE_NAMES = {"1.37+2.4": "node137", "1.37+2.1": "node21", "1.34+1.7": "node134"}
 
 
@@ -142,7 +142,7 @@ class Cluster:
                     raise HostError(
                         f"pod {name}", "does not run", rule=f"{error}\n{told}"
                     ) from error
-            if _AUTHORIZER_LAGS in told:
+            if AUTHORIZER_LAGS in told:
                 self.nudge(namespace, name)
 
     def nudge(self, namespace: str, name: str) -> None:

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from berth.errors import HostError
@@ -123,6 +123,22 @@ class Daemon:
         """End it as a crash would."""
         self.signal(signal.SIGKILL)
         return self.wait()
+
+    @contextlib.contextmanager
+    def asleep(self) -> Iterator[None]:
+        """Have it stand still for the time of the block: its sockets take, nobody answers."""
+        assert self._process is not None, f"{self.name} was never started"
+        # `nsenter` stops itself when it sees its child stopped; if it slept on, nobody would
+        # collect the child, and its namespaces could not end.
+        numbers = (self.pid, self._process.pid)
+        os.kill(self.pid, signal.SIGSTOP)
+        while not all(_is_stopped(number) for number in numbers):
+            time.sleep(0.002)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                os.kill(number, signal.SIGCONT)
 
     def restart(self) -> None:
         """End it politely and start it again."""
@@ -267,6 +283,11 @@ class Box:
         for daemon in self.daemons.values():
             if daemon.alive:
                 daemon.wait()
+
+
+def _is_stopped(pid: int) -> bool:
+    # After the name, which may hold anything and stands in brackets, comes the state.
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("T")
 
 
 def _only_child(process: subprocess.Popen[bytes]) -> int:

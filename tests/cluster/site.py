@@ -15,7 +15,7 @@ from typing import Any
 from berth.errors import HostError
 from tests.cluster import claimforms
 from tests.cluster.api import Api, Object
-from tests.cluster.bed import Cluster
+from tests.cluster.bed import AUTHORIZER_LAGS, Cluster
 from tests.cluster.berthd import DRIVER, Berthd
 from tests.cluster.links import describe
 from tests.cluster.node import SLICES, Node
@@ -83,11 +83,23 @@ class PodView:
         """Wait until the pod is as wished."""
         return self._site.api.wait(self.path, ready, what=f"{self.name} {what}", limit_s=LIMIT_S)
 
-    def wait_event(self, reason: str) -> str:
-        """Wait for a warning about the pod of that reason; gives its message."""
+    def wait_refused(self) -> str:
+        """Wait until our daemon refused a claim of the pod; gives its words."""
+        told = self.wait_event("FailedPrepareDynamicResources", "NodePrepareResources failed for")
+        return told.partition(" failed for ResourceClaim ")[2].partition(": ")[2]
+
+    def nudge(self) -> None:
+        """Have kubelet look at it again now, rather than a minute later."""
+        self._site.cluster.nudge(self._site.namespace, self.name)
+
+    def wait_event(self, reason: str, words: str = "") -> str:
+        """Wait for a warning about the pod of that reason with these words; gives its message."""
 
         def told(events: Mapping[str, Object]) -> list[str]:
-            return [each["message"] for each in events.values() if each["reason"] == reason]
+            found = [each["message"] for each in events.values() if each["reason"] == reason]
+            if any(AUTHORIZER_LAGS in each for each in found):
+                self.nudge()
+            return [each for each in found if words in each]
 
         events = self._site.api.wait_all(
             f"/api/v1/namespaces/{self._site.namespace}/events",
