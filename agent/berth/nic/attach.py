@@ -223,7 +223,7 @@ def _read_back(spaces: Namespaces, record: NicRecord, index: int) -> NicRecord:
         raise HostError(record.device, "vanished from the pod")
     view = look_in_pod(spaces, link, plan.settings_of(config))
     rules = spaces.pod.rules() if config.rules else ()
-    missing = plan.lacking(config, view, rules, renamed=record.stage is Stage.ATTACHED)
+    missing = plan.lacking(config, view, rules, known=record.stage is Stage.ATTACHED)
     if missing:
         raise HostError(record.device, f"the pod does not show {', '.join(missing)}")
     return attrs.evolve(

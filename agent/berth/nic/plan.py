@@ -157,21 +157,19 @@ def settle(config: NicConfig, view: View | None, rules: Sequence[Rule] = ()) -> 
 
 
 def lacking(
-    config: NicConfig, view: View, rules: Sequence[Rule], *, renamed: bool = False
+    config: NicConfig, view: View, rules: Sequence[Rule], *, known: bool = False
 ) -> tuple[str, ...]:
     """Fields that the pod's link does not show, after everything was said to be done.
 
     Args:
-        renamed: Another name is the pod's own affair, since the link was there before.
+        known: The link was there before: another name is the pod's own affair then, and a
+            duplicate address no reason to take the NIC from it.
     """
     fields = [step.field for step in settle(config, view, rules)]
-    fields.extend(
-        f"addresses ({address.ip} is a duplicate)"
-        for address in view.addresses
-        if address.dad_failed
-    )
-    if view.link.name != config.interface.name and not renamed:
-        fields.append("interface.name")
+    if not known:
+        fields.extend(f"addresses ({a.ip} is a duplicate)" for a in view.addresses if a.dad_failed)
+        if view.link.name != config.interface.name:
+            fields.append("interface.name")
     return tuple(dict.fromkeys(fields))
 
 

@@ -85,7 +85,8 @@ def _names(family: str, link: str) -> list[str]:
     try:
         with os.scandir(f"{_ROOT}/{family}/conf/{link}") as entries:
             return [entry.name for entry in entries if entry.name not in _COMPUTED]
-    except FileNotFoundError:
+    except OSError:
+        # Without the family there is no such folder.
         return []
 
 

@@ -139,9 +139,7 @@ class Homeward:
     async def _bring_one(self, record: ClaimRecord, index: int, nic: NicRecord) -> NicRecord:
         result = await run_in_thread("nics", homecoming.bring_home, nic, send=self._send)
         back = result.record
-        if back.stage is Stage.RETURNING and not await run_in_thread(
-            "nics", self._exists, nic.identity
-        ):
+        if back.stage is Stage.RETURNING and await self._is_gone(nic):
             back = attrs.evolve(back, stage=Stage.LOST, fault="its device is gone")
         self._note(record, index, attrs.evolve(result, record=back))
         _tell(record, nic, back)
@@ -150,6 +148,13 @@ class Homeward:
         if back.stage is Stage.HOME:
             await self._names.note(back)
         return back
+
+    async def _is_gone(self, nic: NicRecord) -> bool:
+        try:
+            return not await run_in_thread("nics", self._exists, nic.identity)
+        except BerthError as error:
+            _log.warning("not known whether the device is gone", device=nic.device, reason=error)
+            return False
 
     async def _put(self, record: ClaimRecord, nics: Sequence[tuple[int, NicRecord]]) -> ClaimRecord:
         before = record

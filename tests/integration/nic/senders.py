@@ -103,10 +103,27 @@ class Before:
 
     def __call__(self, sock: socket.socket, data: bytes, /) -> None:
         """Send one request."""
-        if self._act is not None and self._picks(Message(sock, data)):
+        self.act_before(Message(sock, data))
+        send_now(sock, data)
+
+    def act_before(self, message: Message) -> None:
+        """Act, if this is the message and it is the first one."""
+        if self._act is not None and self._picks(message):
             act, self._act = self._act, None
             act()
-        send_now(sock, data)
+
+
+class Chained:
+    """Has one sender do what it does before a message, and another decide whether it goes."""
+
+    def __init__(self, first: Before, then: Refusing) -> None:
+        self._first = first
+        self._then = then
+
+    def __call__(self, sock: socket.socket, data: bytes, /) -> None:
+        """Send one request, or raise."""
+        self._first.act_before(Message(sock, data))
+        self._then(sock, data)
 
 
 class Died(BaseException):

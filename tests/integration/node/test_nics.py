@@ -14,7 +14,7 @@ from berth.node.document import claim_from_bytes
 from berth.node.record import ClaimRecord
 from berth.runtime.threads import Decision
 from tests.integration.nic.beds import Bed, child_config_of, config_of
-from tests.integration.nic.senders import RTM_NEWADDR, Before, Message, Refusing
+from tests.integration.nic.senders import RTM_NEWADDR, Before, Chained, Message, Refusing
 from tests.integration.node.nodebeds import Node, drafted
 from tests.netns import need_kind
 
@@ -99,6 +99,35 @@ async def test_prepare_when_a_link_refuses(bed: Bed, tmp_path: Path) -> None:
 
     assert [bed.seen(name) for name in ("v0", "v1")] == before
     assert node.stages("u1") == [Stage.HOME, Stage.HOME]
+
+
+async def test_prepare_when_nothing_can_be_undone(bed: Bed, tmp_path: Path) -> None:
+    """Both faults are told, and the link is put back as soon as it lets itself be."""
+
+    (tmp_path / "claims").mkdir()
+    refusing = True
+    link = bed.veth("v0")
+    before = bed.seen("v0")
+    config = config_of("net1", interface={"mtu": 1300, "txQueueLen": 77})
+    record = drafted("u1", [(link, config)], pod=bed.pod())
+
+    def drift() -> None:
+        bed.home.ip("link", "set", "v0", "txqueuelen", "9")
+
+    # The queue's length is refused, and is another one by the time it is to be put back.
+    sender = Chained(
+        Before(lambda m: m.sets(13) is not None, drift),
+        Refusing(lambda m: refusing and m.sets(13) is not None),
+    )
+    node = Node(bed, tmp_path, send=sender)
+    with pytest.raises(HostError, match=r"and it is not undone yet: .* not permitted"):
+        await node.prepare(record)
+    assert node.stages("u1") == [Stage.RETURNING]
+    refusing = False
+    async with node.running():
+        await node.wait_stage("u1", Stage.HOME)
+
+    assert bed.seen("v0") == before
 
 
 async def test_two_claims_of_a_pod_when_one_fails(bed: Bed, tmp_path: Path) -> None:
@@ -315,6 +344,8 @@ async def test_many_pods_leave_nothing_open(bed: Bed, node: Node, count: int) ->
         for _ in range(count):
             await one()
         assert open_files() == files
-        assert threading.active_count() <= threads
+        # trio keeps a few idle workers, whose number follows the machine's mood; a leak of one
+        # for each pod is more than that.
+        assert threading.active_count() < threads + count // 2
 
     assert bed.link("v0").up

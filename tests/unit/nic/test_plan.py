@@ -240,7 +240,7 @@ def test_lacking_tells_duplicates_and_names() -> None:
 
     duplicate = "addresses (2001:db8::5/64 is a duplicate)"
     assert lacking(config, view, ()) == (duplicate, "interface.name")
-    assert lacking(config, view, (), renamed=True) == (duplicate,)
+    assert lacking(config, view, (), known=True) == ()
 
 
 def test_lacking_takes_a_learnt_neighbor_for_none() -> None:

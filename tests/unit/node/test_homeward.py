@@ -33,7 +33,8 @@ class Scene:
         seen: Whether their links are seen at all.
         ended: Devices whose pod has ended.
         looks: When it was looked which pods have ended.
-        gone: Devices that are not in the machine any more.
+        gone: Whether the device is not in the machine any more.
+        blind: Whether that cannot be told.
     """
 
     def __init__(self) -> None:
@@ -44,14 +45,21 @@ class Scene:
         self.ended: set[str] = set()
         self.looks: list[float] = []
         self.gone = False
+        self.blind = False
         self.renumbered: list[tuple[str, str, str]] = []
         self.identity = NIC.identity
         self.homeward = Homeward(
             self.records,
             HomeNames(self.records),
-            exists=lambda _identity: not self.gone,
+            exists=self.exists,
             renumbered=lambda *words: self.renumbered.append(words),
         )
+
+    def exists(self, _identity: str) -> bool:
+        """Stand in for the look at the machine."""
+        if self.blind:
+            raise HostError("/sys/bus/pci", "cannot be read")
+        return not self.gone
 
     def bring_home(self, nic: NicRecord, **_more: Any) -> Homecoming:
         """Stand in for the move."""
@@ -151,6 +159,19 @@ async def test_device_that_is_gone_for_good(
     assert scene.stage() is Stage.LOST
     assert len(scene.tries) == 1
     assert caplog.text.count("NIC lost") == 1
+
+
+async def test_device_of_which_nothing_can_be_told(scene: Scene, autojump_clock: MockClock) -> None:
+    """A machine that cannot be read is no reason to give a device up."""
+
+    scene.fault, scene.blind = "its link is not seen at home yet", True
+    await put(scene, REVOKED)
+    await trio.sleep(10.0)
+    assert scene.stage() is Stage.RETURNING
+    scene.fault = ""
+    await trio.sleep(30.0)
+
+    assert scene.stage() is Stage.HOME
 
 
 async def test_same_fault_is_told_once(
