@@ -281,13 +281,13 @@ class Site:
         """The MAC address that the bed gave a NIC, wherever it is now."""
         return self.node.nics[nic]
 
-    def wait_home(self, nic: str, as_it_was: Object) -> None:
+    def wait_home(self, nic: str, as_it_was: Object, *, limit_s: float = 5) -> None:
         """Wait until the NIC is on the node exactly as it was.
 
         Raises:
-            HostError: It is not within 5 s; what differs is told.
+            HostError: It is not within the limit; what differs is told.
         """
-        self.wait_same(f"home of {nic}", lambda: self.home(nic), as_it_was)
+        self.wait_same(f"home of {nic}", lambda: self.home(nic), as_it_was, limit_s=limit_s)
 
     def wait_same(
         self, what: str, look: Callable[[], object], wished: object, *, limit_s: float = 5
@@ -302,6 +302,11 @@ class Site:
             if time.monotonic() > end:
                 raise HostError(what, _difference(seen, wished))
             time.sleep(0.05)
+
+    def wait_log(self, *words: str, limit_s: float = 20) -> None:
+        """Wait for a line of the journal with all of these words."""
+        what = f"line with {words}"
+        self.wait_same(what, lambda: bool(self.log_lines(*words)), True, limit_s=limit_s)
 
     def log_lines(self, *words: str) -> list[str]:
         """The journal's lines of our daemon that hold all of these words."""
