@@ -22,6 +22,7 @@ from berth.config.forms import (
     Number,
     OnlyDefault,
     OrEmpty,
+    Several,
     Text,
 )
 from berth.config.nic import NicTable
@@ -39,6 +40,13 @@ class Credentials(Enum):
     KUBECONFIG = "kubeconfig"
     TOKEN = "token"  # noqa: S105 - a word of the configuration, no secret
     KUBELET = "kubelet"
+
+
+class DraVersion(Enum):
+    """Versions of kubelet's interface to drivers."""
+
+    V1 = "v1"
+    V1BETA1 = "v1beta1"
 
 
 def _node_name(text: str) -> str | None:
@@ -169,6 +177,12 @@ class DraTable:
         False,
         "Whether standard attributes that may be lists are published as lists. "
         "Needs an API server that serves list attributes.",
+    )
+    versions: tuple[DraVersion, ...] = key(
+        Several(item=Choice(kind=DraVersion), least=1),
+        tuple(DraVersion),
+        "Versions of kubelet's interface that are offered; kubelet takes the newest that it knows. "
+        "Leave one out only to see whether a fault lies in it.",
     )
 
 

@@ -141,6 +141,7 @@ class Parts:
             claims=self.claims,
             private=runtime,
             inherited=inherited,
+            versions=[version.value for version in config.dra.versions],
         )
 
     def reload(self, config: Config) -> None:

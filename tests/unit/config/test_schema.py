@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.config.schema import Config, Credentials, KubernetesTable
+from berth.config.schema import Config, Credentials, DraVersion, KubernetesTable
 from tests.unit.config.reading import read_table
 
 
@@ -17,7 +17,7 @@ def test_every_key_has_the_default_of_its_contract() -> None:
     assert (
         ("", Path("/var/lib/berth"), Path("/var/lib/kubelet")),
         (Credentials.AUTO, None, "", None, None),
-        (True, "berth.dev", False),
+        (True, "berth.dev", False, (DraVersion.V1, DraVersion.V1BETA1)),
         (Path("/var/run/nri/nri.sock"), 1.5),
         (False, "", ""),
     ) == (
@@ -29,7 +29,7 @@ def test_every_key_has_the_default_of_its_contract() -> None:
             config.kubernetes.token_file,
             config.kubernetes.ca_file,
         ),
-        (config.dra.enabled, config.dra.driver, config.dra.lists),
+        (config.dra.enabled, config.dra.driver, config.dra.lists, config.dra.versions),
         (config.nri.socket, config.nri.timeout_s),
         (config.plugin.enabled, config.metrics.listen, config.metrics.textfile),
     )
@@ -54,6 +54,11 @@ def test_every_key_has_the_default_of_its_contract() -> None:
                 "at most 63 bytes"
             ),
         ),
+        (
+            'dra.versions = ["v1", "v2"]',
+            '[dra] versions holds "v2": it must be "v1" or "v1beta1"',
+        ),
+        ("dra.versions = []", "[dra] versions is []: it must name at least one; or drop the line"),
         (
             "nri.timeout_s = -3",
             (

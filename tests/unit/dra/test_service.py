@@ -8,7 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from berth.dra.service import LIMIT_S, DraService
+from berth.config.schema import DraVersion
+from berth.dra.service import LIMIT_S, VERSIONS, DraService
 from berth.errors import ClaimError, HostError
 from berth.model.claim import ClaimRef, PreparedClaim, PreparedDevice
 from berth.pb import dra_v1_pb2
@@ -71,6 +72,12 @@ async def call(
     )
     reply = await method.handler(request, Call(method=name, timeout_s=timeout_s))
     return dict(reply.claims)
+
+
+def test_versions_are_those_that_the_settings_know() -> None:
+    """What an operator can leave out is what would be offered."""
+
+    assert [version.value for version in DraVersion] == [*VERSIONS]
 
 
 async def test_prepare_works_on_all_claims_at_a_time(autojump_clock: MockClock) -> None:
