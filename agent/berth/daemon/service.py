@@ -9,7 +9,6 @@ Source: daemon.md §5; style-models.md, Supervision.
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import socket
 from pathlib import Path
@@ -21,18 +20,16 @@ from berth import __version__
 from berth.config.schema import Config
 from berth.control import ControlServer
 from berth.daemon.configfile import ConfigFile
+from berth.daemon.offering import Offering
 from berth.daemon.operator import Operator
 from berth.daemon.parts import Parts
 from berth.dra.history import NodeHistory
 from berth.dra.nodename import choose_node
 from berth.dra.publisher import Publisher
-from berth.errors import BerthError, KubeError
+from berth.errors import KubeError
 from berth.kube.server import open_server
 from berth.kube.sources import CredentialSettings
-from berth.model.device import Exclusion
-from berth.node.admission import CLOSED
 from berth.node.ledger import Hold
-from berth.nri.plugin import CONNECTING, PluginState
 from berth.nri.plugin import Plugin as NriPlugin
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.files import Folder
@@ -50,9 +47,6 @@ NRI_INDEX: Final = "10"
 _ASK_NODE_S: Final = 10.0
 _LOOK_S: Final = 5.0
 # A node may join its cluster long after it booted.
-
-_NRI_PATIENCE_S: Final = 5.0
-# A runtime that restarts is back within seconds; its NICs need not leave the slices for that.
 
 _log = get_log(__name__)
 
@@ -78,10 +72,10 @@ class Daemon:
         self._thread = thread
         self._systemd = Systemd(environ)
         self._runtime = runtime
-        self._nri_known = trio.Event()
         self._parts = Parts(
             file.config, runtime=runtime, inherited=listen_fds(environ).sockets, thread=thread
         )
+        self._offering = Offering(self._parts.nri, self._parts.discovery)
         self._supervisor = Supervisor(self._plugins())
         self._operator = Operator(
             self._parts, file, supervisor=self._supervisor, systemd=self._systemd
@@ -98,7 +92,7 @@ class Daemon:
             nursery.start_soon(self._follow_signals, nursery.cancel_scope)
             await nursery.start(ControlServer(self._runtime, self._operator.verbs()).run)
             nursery.start_soon(self._keep_alive)
-            nursery.start_soon(self._close_while_away)
+            nursery.start_soon(self._offering.run)
             await nursery.start(self._supervisor.run)
             self._systemd.ready(str(self._supervisor.statistics()))
             _log.info("ready", version=__version__, plugins=self._supervisor.statistics())
@@ -172,7 +166,7 @@ class Daemon:
         await self._parts.gateway.server.wait_value(lambda server: server is not None)
         await self._parts.dra.wait_kubelet()
         # A restart must not take out of the slices for a moment what was in them.
-        await self._nri_known.wait()
+        await self._offering.settled.wait()
         publisher = Publisher(
             api=self._parts.gateway,
             driver=self._parts.config.dra.driver,
@@ -206,23 +200,6 @@ class Daemon:
             self._parts.node_addresses = node.addresses
             self._parts.discovery.look_again()
             return
-
-    async def _close_while_away(self) -> None:
-        """Offer no free NIC while no hook would move it; a short gap is waited out."""
-        async for state in self._parts.nri.changes():
-            if state.synchronized:
-                self._parts.discovery.close(None)
-            else:
-                with trio.move_on_after(_NRI_PATIENCE_S if _is_hopeful(state) else 0.0):
-                    await self._parts.nri.wait_value(
-                        lambda now: now.synchronized or not _is_hopeful(now)
-                    )
-                    continue
-                reason = f"NRI is not connected: {self._parts.nri.get().reason}"
-                self._parts.discovery.close(Exclusion(reason=CLOSED, detail=reason))
-                with contextlib.suppress(BerthError):
-                    await self._parts.discovery.look()
-            self._nri_known.set()
 
     async def _hold_orphans(self) -> None:
         """Devices that files of ours speak of and no record does count as held until unprepare."""
@@ -261,11 +238,6 @@ class Daemon:
     async def _tell_status(self) -> None:
         async for state in self._supervisor.state.changes():
             self._systemd.status(str(state))
-
-
-def _is_hopeful(state: PluginState) -> bool:
-    """Whether the connection may be there in a moment: nothing has failed yet, or it was there."""
-    return not state.synchronized and (state == CONNECTING or state.runtime is not None)
 
 
 def _credentials(config: Config) -> CredentialSettings:

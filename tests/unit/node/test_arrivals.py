@@ -72,6 +72,7 @@ async def test_detach_of_an_old_sandbox_touches_nothing(node: Node) -> None:
     assert node.stages(NET.ref) == [Stage.ATTACHED]
     await node.arrivals.detach("sandbox-web-2")
     assert node.stages(NET.ref) == [Stage.HOME]
+    assert node.told.records[NET.ref.uid][-1] == node.record(NET)
 
 
 async def test_missing_tells_what_containers_cannot_read_yet(node: Node) -> None:

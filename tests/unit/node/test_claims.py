@@ -13,6 +13,7 @@ from berth.errors import BerthError, ClaimError, HostError, KubeError
 from berth.model.claim import ClaimRef
 from berth.nic.record import NicRecord, Stage
 from berth.node.record import ClaimRecord
+from berth.node.views.troubles import Trouble
 from tests.unit.node.claimserver import refused
 from tests.unit.node.conftest import Node, sandbox_of
 from tests.unit.node.machine import FAST, OTHER, PARENT, claim, config, look, pod, result, share
@@ -189,6 +190,46 @@ async def test_success_forgets_the_trouble(node: Node) -> None:
     await node.prepare(NET)
 
     assert node.troubles.all() == ()
+
+
+async def test_unprepare_forgets_what_was_refused(node: Node) -> None:
+    """The troubles of the claim and of its pod are over with it."""
+
+    await node.prepare(NET)
+    node.troubles.note(NET.ref.uid, Trouble(claim="default/net", text="busy", at="now"))
+    node.troubles.note(pod().uid, Trouble(pod="default/web", text="busy", at="now"))
+    node.troubles.note("another", Trouble(pod="default/other", text="busy", at="now"))
+
+    await node.claims.unprepare(NET.ref)
+
+    assert [trouble.pod for trouble in node.troubles.all()] == ["default/other"]
+
+
+async def test_names_of_an_undone_claim_are_free(node: Node) -> None:
+    """A claim that is gone takes no name in the pod any more."""
+
+    await node.prepare(NET)
+    await node.claims.unprepare(NET.ref)
+    second = claim(result(OTHER), name="second")
+    await node.prepare(second)
+
+    assert first_nic(node.record(second)).config.interface.name == "net1"
+
+
+async def test_claims_of_a_pod_that_are_prepared_together_know_each_other(node: Node) -> None:
+    """The name that one wishes is left to it, also when it is drafted last or cannot be read."""
+
+    first = claim(name="first")
+    wishing = claim(result(OTHER), name="wishing", configs=[config(interface={"name": "net1"})])
+    unread = attrs.evolve(wishing.ref, name="unread", uid="uid-of-unread")
+    node.add(first, wishing)
+    beside = (first.ref, wishing.ref, unread)
+
+    for each in (first, wishing):
+        await node.claims.prepare(each.ref, beside=beside)
+
+    names = [first_nic(node.record(each)).config.interface.name for each in (first, wishing)]
+    assert names == ["net2", "net1"]
 
 
 async def test_failed_stage_leaves_nothing(node: Node) -> None:
