@@ -1,0 +1,127 @@
+"""What the operator's command gets from the daemon, verb by verb."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from berth.daemon.configfile import ConfigFile
+from berth.daemon.operator import Operator
+from berth.daemon.parts import Parts
+from berth.errors import Faults
+from berth.nri.plugin import PluginState
+from berth.nri.versions import Runtime
+from berth.runtime.supervisor import Supervisor
+from berth.runtime.systemd import Systemd
+from tests.unit.daemon.conftest import write_config
+
+
+@pytest.fixture
+def operator(parts: Parts, file: ConfigFile) -> Operator:
+    """The operator of a daemon none of whose plugins runs."""
+    return Operator(parts, file, supervisor=Supervisor(()), systemd=Systemd({}))
+
+
+async def ask(operator: Operator, verb: str, **request: Any) -> Mapping[str, Any]:
+    """Ask as the command does."""
+
+    async def tell(_event: Mapping[str, Any]) -> None:
+        await trio.lowlevel.checkpoint()
+
+    return await operator.verbs()[verb](request, tell)
+
+
+async def test_status_tells_of_every_part(operator: Operator, parts: Parts, config: Path) -> None:
+    """A daemon that has just started says so of each thing it waits for."""
+
+    parts.tell_nri(PluginState(synchronized=False, reason="no such file"))
+    parts.gateway.disconnect("no kubeconfig")
+
+    told = await ask(operator, "status")
+
+    assert told["config"] == str(config)
+    text = repr(told)
+    assert "no such file" in text
+    assert "no kubeconfig" in text
+
+
+async def test_devices_and_holds_of_a_new_daemon_are_empty(operator: Operator) -> None:
+    """Nothing was looked at, nothing is held."""
+
+    assert (await ask(operator, "devices"))["devices"] == []
+    assert (await ask(operator, "holds"))["holds"] == []
+
+
+async def test_why_answers_what_nobody_knows(operator: Operator) -> None:
+    """A question about nothing has an answer too."""
+
+    assert await ask(operator, "why", what="default/nobody")
+    assert await ask(operator, "why")
+
+
+async def test_reload_takes_the_devices_of_a_good_file(
+    operator: Operator, parts: Parts, config: Path
+) -> None:
+    """New groups hold at once; what cannot change while it runs waits for the next start."""
+
+    write_config(
+        config,
+        '[nri]\ntimeout_s = 1.0\n[[nic.group]]\nname = "other"\nmatch = { name = ["nic1"] }\n',
+    )
+
+    told = await ask(operator, "reload")
+
+    assert [group.name for group in parts.config.nic.groups] == ["other"]
+    assert parts.config.nri.timeout_s == 1.5
+    assert any("nri" in line for line in told["at_next_start"])
+
+
+async def test_reload_of_a_bad_file_changes_nothing(
+    operator: Operator, parts: Parts, config: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All faults are told, to the journal as well, and the old groups stay in force."""
+
+    write_config(config, '[[nic.group]]\nname = "x y"\nmatch = { nmae = ["nic1"] }\n')
+    before = parts.config
+
+    with pytest.raises(Faults, match="nmae"):
+        await ask(operator, "reload")
+    await operator.reload_by_signal()
+
+    assert parts.config is before
+    assert caplog.text.count("reload refused, the old settings stay") == 2
+
+
+async def test_reload_by_signal_takes_a_good_file(
+    operator: Operator, parts: Parts, config: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SIGHUP does what the command does, and the journal tells it."""
+
+    caplog.set_level("INFO")
+    write_config(config, "")
+
+    await operator.reload_by_signal()
+
+    assert parts.config.nic.groups == ()
+    assert "reloaded" in caplog.text
+
+
+async def test_nri_state_reaches_whoever_waits_for_it(parts: Parts) -> None:
+    """Hooks that would move a NIC are there, or the reason why not is."""
+
+    runtime = Runtime(name="containerd", version="2.4.2")
+    states = [
+        PluginState(synchronized=True, runtime=runtime),
+        PluginState(synchronized=False, runtime=runtime, reason="gone"),
+    ]
+    told = [parts.closed.get()]
+    for state in states:
+        parts.tell_nri(state)
+        told.append(await parts.closed.wait_value(lambda _: True))
+
+    assert told == ["not connected yet", "", "gone"]
+    assert parts.nri.get() == states[-1]
