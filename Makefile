@@ -2,7 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup format check test test-fast cluster bench demo proto lock docs clean
+.PHONY: setup format check test test-fast test-slow cluster bench demo proto lock docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -20,6 +20,9 @@ check: setup ## lint, types, layers, spelling, generated files
 
 test-fast: setup ## the tests that need neither a cluster nor minutes
 	$(BIN)/pytest tests/unit tests/integration -m 'not cluster and not slow'
+
+test-slow: setup ## those that need minutes, but no cluster
+	$(BIN)/pytest tests/unit tests/integration -m 'slow and not cluster'
 
 cluster: setup ## the tests on a real control plane, real kubelets and containerds
 	$(BIN)/pytest tests/cluster tests/integration -m cluster
