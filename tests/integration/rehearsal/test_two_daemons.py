@@ -10,14 +10,15 @@ from tests.integration.rehearsal.players import start_pod, until
 
 
 async def test_second_daemon_refuses_and_names_the_first(stages: Stages) -> None:
-    """It ends within 5 s with the holder's pid and the lock; the first goes on undisturbed."""
+    """It ends by itself with the holder's pid and the lock; the first goes on undisturbed."""
 
     stage = await stages(nics=2, held=False)
     second = stage.another_berthd(name="second")
     await stage.nursery.start(second.listen)
 
     await second.start()
-    with trio.fail_after(5):
+    # As soon as it is loaded, which takes a second, on a busy machine several.
+    with trio.fail_after(15):
         code = await second.wait()
 
     assert code == 1
@@ -38,9 +39,10 @@ async def test_second_daemon_follows_a_polite_stop(stages: Stages) -> None:
     assert await stage.stop() == 0
     await second.start()
     await second.wait_ready()
-    with trio.fail_after(15):
-        await stage.runtime.wait_plugins()
-    await until(lambda: bool(stage.kubelet.drivers().get("berth.dev")))
+    # Sockets made anew are a driver made anew: kubelet forgets it, and finds it again.
+    await until(lambda: stage.count(Act.REGISTERED) == 2)
+    await stage.kubelet.wait_driver("berth.dev")
+    await stage.runtime.wait_plugins()
 
     assert stage.places.dra_socket.is_socket()
     await start_pod(stage, "one")
