@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import faulthandler
+import os
 from pathlib import Path
 
 import pytest
@@ -18,8 +20,8 @@ from tests.unit.daemon.conftest import journal, write_config
 def _leave_the_process_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What the daemon does to its own process is not done to the tests'."""
     monkeypatch.setattr(start, "start_logging", lambda **_: None)
-    monkeypatch.setattr(start.faulthandler, "enable", lambda: None)
-    monkeypatch.setattr(start.os, "umask", lambda _: 0)
+    monkeypatch.setattr(faulthandler, "enable", lambda: None)
+    monkeypatch.setattr(os, "umask", lambda _: 0)
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path / "run"))
 
 
