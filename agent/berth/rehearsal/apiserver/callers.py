@@ -56,6 +56,7 @@ _ACCOUNT_RULES: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     (CLAIMS.plural, "status"): frozenset({"get", "update", "patch"}),
     (NODES.plural, ""): frozenset({"get"}),
     (CLASSES.plural, ""): frozenset({"get", "list"}),
+    (PODS.plural, ""): frozenset({"get"}),
 }
 
 
