@@ -15,10 +15,10 @@ import attrs
 import trio
 
 from berth.errors import BerthError
-from berth.nic.record import SandboxRef, Stage
+from berth.nic.record import SandboxRef
 from berth.node.claimstatus import StatusSink
 from berth.node.ending import Returns
-from berth.node.record import ClaimRecord, HeldDevice
+from berth.node.record import ClaimRecord
 from berth.node.records import Records
 from berth.runtime.logs import get_log
 from berth.runtime.threads import Decision
@@ -111,7 +111,7 @@ class Arrivals:
                 missing.extend(
                     device.result.device
                     for device in record.devices
-                    if device.nic is not None and not _is_told(device)
+                    if device.nic is not None and not device.is_told
                 )
         return tuple(dict.fromkeys(missing))
 
@@ -159,8 +159,3 @@ class Arrivals:
                 for device in record.devices
             )
         )
-
-
-def _is_told(device: HeldDevice) -> bool:
-    nic = device.nic
-    return nic is not None and nic.stage is Stage.ATTACHED and device.told == nic.network

@@ -13,7 +13,7 @@ import attrs
 
 from berth.model.claim import ClaimRef, Consumer, DeviceResult, NetworkData
 from berth.model.device import Attribute
-from berth.nic.record import NicRecord
+from berth.nic.record import NicRecord, Stage
 
 SCHEMA: Final = 1
 """Number in every file; a file with a higher one is of a newer program and is not touched."""
@@ -40,6 +40,12 @@ class HeldDevice:
     slot_limit: int = 1
     nic: NicRecord | None = None
     told: NetworkData | None = None
+
+    @property
+    def is_told(self) -> bool:
+        """Its NIC is in a pod, and containers can read how it looks there."""
+        nic = self.nic
+        return nic is not None and nic.stage is Stage.ATTACHED and self.told == nic.network
 
 
 @attrs.frozen(kw_only=True)

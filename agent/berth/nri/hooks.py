@@ -21,10 +21,10 @@ import trio
 from berth.errors import BerthError, ClaimError
 from berth.model.pod import Adjustment, Container, ContainerState, Sandbox
 from berth.nic.execute import inode_of
-from berth.nic.record import SandboxRef
+from berth.nic.record import SandboxRef, Stage
 from berth.node.claimstatus import now_text
 from berth.node.handout import marked_claims
-from berth.node.record import ClaimRecord
+from berth.node.record import ClaimRecord, HeldDevice
 from berth.node.views.troubles import Trouble, Troubles
 from berth.nri.handlers import Turn
 from berth.nri.versions import leaks_failed_sandboxes
@@ -208,7 +208,7 @@ class PodHooks:
         """Nothing: what ended was told by the stop."""
 
     def _lacking(self, sandbox: Sandbox, *, elsewhere: Collection[str] = ()) -> list[str]:
-        """Claims of the pod with a NIC that is not in this sandbox.
+        """Claims of the pod with a NIC that is not in this sandbox, or not told of there.
 
         Args:
             elsewhere: Sandboxes in which NICs stay.
@@ -216,12 +216,7 @@ class PodHooks:
         return [
             record.claim.uid
             for record in self._claims.of_pod(sandbox.uid)
-            if any(
-                device.nic is not None
-                and (device.nic.sandbox is None or device.nic.sandbox.id != sandbox.id)
-                and not (device.nic.sandbox and device.nic.sandbox.id in elsewhere)
-                for device in record.devices
-            )
+            if any(_is_lacking(device, sandbox.id, elsewhere) for device in record.devices)
         ]
 
     def _has_nics(self, sandbox: Sandbox, container: Container) -> bool:
@@ -325,6 +320,22 @@ class PodHooks:
             _log.warning("end of an older pod not settled", pod=sandbox, reason=error)
         finally:
             ended.set()
+
+
+def _is_lacking(device: HeldDevice, sandbox_id: str, elsewhere: Collection[str]) -> bool:
+    """Whether a NIC has still to come into the sandbox, or its containers to be told of it.
+
+    One that a daemon brought there before it ended may be untold. One that went home from there
+    without a fault was sent by the sandbox's end.
+    """
+    nic = device.nic
+    if nic is None:
+        return False
+    if nic.sandbox is None or nic.sandbox.id != sandbox_id:
+        return nic.sandbox is None or nic.sandbox.id not in elsewhere
+    if nic.stage is Stage.HOME:
+        return bool(nic.fault)
+    return nic.stage is Stage.ATTACHED and not device.is_told
 
 
 def _users(record: ClaimRecord, sandbox: Sandbox) -> list[str]:

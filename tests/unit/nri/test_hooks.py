@@ -14,14 +14,14 @@ from trio.testing import wait_all_tasks_blocked
 from berth.errors import BerthError, ClaimError, HostError, KubeError
 from berth.model.claim import Consumer
 from berth.model.pod import Container, ContainerState, Sandbox
-from berth.nic.record import SandboxRef, Stage
+from berth.nic.record import NicRecord, SandboxRef, Stage
 from berth.node.record import ClaimRecord
 from berth.node.views.troubles import Troubles
 from berth.nri.handlers import Turn
 from berth.nri.hooks import LATE_ATTACH_S, RESERVE_S, PodHooks
 from berth.nri.versions import Runtime
 from berth.runtime.threads import Decision
-from tests.unit.node.views.scenes import CLAIM, POD, claim_record, nic_record
+from tests.unit.node.views.scenes import CLAIM, POD, SANDBOX, claim_record, nic_record
 
 SOUND = Runtime(name="containerd", version="v2.4.2")
 LEAKY = Runtime(name="containerd", version="v2.1.6")
@@ -48,6 +48,16 @@ class FakeClaims:
         self.asked = 0
         self.attached: list[tuple[tuple[str, ...], str, float]] = []
         self.detached: list[str] = []
+
+    def put(self, uid: str, nic: NicRecord, *, told: bool = True) -> None:
+        """Have a claim's NIC be so from now on.
+
+        Args:
+            told: Whether containers can read of it.
+        """
+        record = self.records[uid].with_nic(0, nic)
+        device = attrs.evolve(record.devices[0], told=nic.network if told else None)
+        self.records[uid] = attrs.evolve(record, devices=(device,))
 
     def of_pod(self, pod_uid: str) -> tuple[ClaimRecord, ...]:
         """As the records say."""
@@ -88,8 +98,7 @@ class FakeClaims:
             raise self.fault
         self.attached.append((tuple(uids), sandbox.id, limit_s))
         for uid in uids:
-            there = nic_record(Stage.ATTACHED, sandbox=sandbox)
-            self.records[uid] = self.records[uid].with_nic(0, there)
+            self.put(uid, nic_record(Stage.ATTACHED, sandbox=sandbox))
         decision.claim_done()
 
     async def detach(self, sandbox_id: str) -> None:
@@ -502,6 +511,29 @@ async def test_synchronize_leaves_dead_and_complete_sandboxes_alone(
     assert len(claims.attached) == 1
 
 
+@pytest.mark.parametrize(
+    ("nic", "attached"),
+    [
+        (nic_record(Stage.ATTACHED), True),
+        (nic_record(Stage.HOME, sandbox=SANDBOX, fault="name is taken"), True),
+        (nic_record(Stage.HOME, sandbox=SANDBOX), False),
+        (nic_record(Stage.RETURNING), False),
+    ],
+    ids=["untold", "failed", "sent home", "on its way home"],
+)
+async def test_synchronize_completes_what_a_crash_left(
+    hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox, nic: NicRecord, attached: bool
+) -> None:
+    """A NIC that its pod has or should have; never one that the sandbox's end sent home."""
+
+    claims.put(CLAIM.uid, nic, told=False)
+
+    await hooks.synchronize([attrs.evolve(sandbox, id=SANDBOX.id)], [])
+    await wait_all_tasks_blocked(0.01)
+
+    assert bool(claims.attached) == attached
+
+
 async def test_synchronize_takes_no_nic_from_another_living_sandbox(
     hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox
 ) -> None:
@@ -578,6 +610,20 @@ async def test_end_of_an_older_pod_is_its_last_containers(
     assert claims.detached == []
     await hooks.stop_container(sandbox, second)
     await wait_all_tasks_blocked()
+
+    assert claims.detached == ["s1"]
+
+
+async def test_end_of_an_older_pod_is_answered_when_its_nic_is_home(
+    hooks: PodHooks, claims: FakeClaims, ending: Ending, sandbox: Sandbox
+) -> None:
+    """With the answer the runtime goes on to take the namespace away."""
+
+    await hooks.run_pod_sandbox(sandbox, turn())
+    await hooks.synchronize([sandbox], [container(**RUNNING)])
+    ending.pods.add(POD.uid)
+
+    await hooks.stop_container(sandbox, container())
 
     assert claims.detached == ["s1"]
 
