@@ -135,6 +135,18 @@ def site(cluster: Cluster, classes: None, node137: Node, namespace: str) -> Site
     return Site(cluster, node137, namespace)
 
 
+@pytest.fixture
+def each_site(cluster: Cluster, classes: None, node: Node, namespace: str) -> Site:
+    """The same on a node of each kind, one after the other."""
+    return Site(cluster, node, namespace)
+
+
+@pytest.fixture
+def old_site(cluster: Cluster, classes: None, node134: Node, namespace: str) -> Site:
+    """The same on a node with kubelet 1.34 and containerd 1.7."""
+    return Site(cluster, node134, namespace)
+
+
 def _logs(config: pytest.Config) -> dict[Path, str]:
     """Every log of the bed's boxes, with its box's and its own name; of discarded nodes too."""
     running = config.stash.get(_BED, None)
