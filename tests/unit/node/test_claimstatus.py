@@ -15,6 +15,7 @@ from berth.nic.record import Stage
 from berth.node.claimstatus import ClaimStatus, device_status, now_text
 from berth.node.record import ClaimRecord
 from tests.unit.node.claimserver import ClaimServer, refused
+from tests.unit.node.hands import ORIGINALS
 from tests.unit.node.views.scenes import CLAIM, claim_record, nic_record
 
 OTHER = ClaimRef(namespace="default", name="other", uid="22222222")
@@ -78,10 +79,15 @@ def test_data_holds_the_way_home_when_originals_are_known() -> None:
     """What would help to bring the NIC home is in the entry; an observer's entry is bare."""
 
     looking = device_status(claim_record(None).devices[0], at="now")
-    attached = device_status(ATTACHED.devices[0], at="now")
+    known = claim_record(nic_record(Stage.ATTACHED, originals=ORIGINALS))
+    attached = device_status(known.devices[0], at="now")
 
     assert (looking.conditions, looking.network, looking.data) == ((), None, None)
-    assert attached.data == {"identity": "pci:0000:41:00.0", "sandbox": "sandbox-1"}
+    assert attached.data == {
+        "identity": "pci:0000:41:00.0",
+        "home": {"name": "ens1", "mac": "02:00:00:00:00:01", "mtu": 1500},
+        "sandbox": "sandbox-1",
+    }
 
 
 def test_now_text_is_rfc_3339() -> None:
@@ -282,6 +288,20 @@ async def test_forgotten_while_written_is_told_anew(
     status.forget(CLAIM.uid)
     server.gate.set()
     await wait_all_tasks_blocked()
+    status.tell(STAGED)
+    await wait_all_tasks_blocked()
+
+    assert len(server.applied) == 2
+
+
+async def test_next_life_of_a_claim_is_told_from_the_beginning(
+    status: ClaimStatus, server: ClaimServer
+) -> None:
+    """The server took the entries away with the allocation, so that the same state is news."""
+
+    status.tell(STAGED)
+    await wait_all_tasks_blocked()
+    status.forget(CLAIM.uid)
     status.tell(STAGED)
     await wait_all_tasks_blocked()
 
