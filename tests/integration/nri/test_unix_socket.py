@@ -110,7 +110,7 @@ async def test_plugin_is_back_soon_after_a_restart(bench: Bench) -> None:
 
     await bench.state.wait_value(lambda state: state is not None and state.synchronized)
     # 50 ms between two looks; the rest is for a busy machine.
-    assert trio.current_time() - began < 1
+    assert trio.current_time() - began < 5
     assert bench.hooks.told[1] == ("synchronize", (), (CONTAINER,))
 
 

@@ -79,7 +79,7 @@ async def test_runtime_that_cuts_us_off_meets_us_again(stages: Stages) -> None:
     began = trio.current_time()
 
     await stage.pods.run_sandbox(pod)
-    assert 1.9 < trio.current_time() - began < 4
+    assert 1.9 < trio.current_time() - began < 15
     await until(lambda: stage.runtime.plugins == 0)
     stage.berthd.signal(signal.SIGCONT)
     with trio.fail_after(5):

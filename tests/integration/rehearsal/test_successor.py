@@ -36,7 +36,7 @@ async def test_successor_waits_for_the_return_and_starts_at_once(stages: Stages)
             ended = trio.current_time()
         await stage.pods.run_sandbox(pod)
         await stage.pods.run_containers(pod)
-        assert trio.current_time() - ended < 2
+        assert trio.current_time() - ended < 5
         await stage.pods.unprepare(old, stage.kubelet)
         await podchecks.attached(stage, pod)
         await stage.pods.remove(old)
@@ -66,5 +66,5 @@ async def test_holder_that_lives_on_is_refused_by_name(stages: Stages) -> None:
     with pytest.raises(RemoteProtocolError, match="default/holder"):
         await stage.pods.prepare(second, stage.kubelet)
 
-    assert trio.current_time() - began < 2
+    assert trio.current_time() - began < 5
     await podchecks.attached(stage, holder)

@@ -94,7 +94,7 @@ async def test_task_when_the_client_gives_up(
         gone = trio.current_time()
         nursery.cancel_scope.cancel()
         with trio.CancelScope(shield=True):
-            assert await stage.wait_cancelled("a") - gone < 1
+            assert await stage.wait_cancelled("a") - gone < 5
 
 
 @pytest.mark.parametrize("method", ["Wait", "Watch"])
@@ -131,7 +131,7 @@ async def test_deadline_travels_and_ends_both_sides(
         over = trio.current_time()
 
         assert scope.cancelled_caught
-        assert abs(await stage.wait_cancelled("a") - over) < 0.2
+        assert abs(await stage.wait_cancelled("a") - over) < 2
         assert stage.timeouts[0] is not None
         assert 0.2 < stage.timeouts[0] < 0.31
 
@@ -302,7 +302,7 @@ async def test_cancel_when_calls_are_under_way(
             await stage.wait_began(2)
             start = trio.current_time()
             nursery.cancel_scope.cancel()
-        assert trio.current_time() - start < 1
+        assert trio.current_time() - start < 5
 
     assert refusals == [(Status.UNAVAILABLE, "berthd stops serving; call again")] * 2
     assert set(stage.cancelled) == {"Wait", "Watch"}
@@ -367,7 +367,7 @@ async def test_drain_when_it_is_cut_short(
             assert scope.cancelled_caught
             start = trio.current_time()
             nursery.cancel_scope.cancel()
-        assert trio.current_time() - start < 1
+        assert trio.current_time() - start < 5
 
 
 async def test_run_when_the_socket_cannot_be_bound(
