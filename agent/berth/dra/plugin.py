@@ -35,6 +35,9 @@ from berth.runtime.sockets import watch_inode
 from berth.runtime.supervisor import Plugin
 from berth.runtime.threads import run_in_thread
 
+ANSWER_S: Final = 0.5
+"""What a drain keeps of its time for answers to get out, in seconds."""
+
 LOOK_EVERY_S: Final = 2.0
 """Between two looks for kubelet's root directory while it is missing, in seconds."""
 
@@ -144,11 +147,20 @@ class DraPlugin:
             await trio.sleep_forever()
 
     async def drain(self) -> None:
-        """Take no further call and wait for those under way; clients wait in the kept sockets."""
-        for door in (self._registration_door, self._dra_door):
+        """Take no further call and wait for those under way; clients wait in the kept sockets.
+
+        A claim that still waits when the caller's time is nearly over is answered by an error.
+        """
+        doors = (self._registration_door, self._dra_door)
+        for door in doors:
             door.stop_accepting()
+        self._service.end_by(trio.current_effective_deadline() - 2 * ANSWER_S)
         if self._server is not None:
             await self._server.drain()
+        # The last answers are still on their way through the doors.
+        with trio.move_on_after(ANSWER_S):
+            for door in doors:
+                await door.connections.wait_value(lambda count: not count)
 
     def close(self) -> None:
         """Give the public sockets up; those that were handed in stay for their owner's use."""

@@ -102,6 +102,7 @@ class DraService:
         self._claims = claims
         self._dialects = tuple(dialect for dialect in DIALECTS if dialect.version in versions)
         self._statistics = DraStatistics()
+        self._scopes: set[trio.CancelScope] = set()
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -111,6 +112,11 @@ class DraService:
     def services(self) -> tuple[Service, ...]:
         """The method tables of the versions offered."""
         return tuple(self._service(dialect) for dialect in self._dialects)
+
+    def end_by(self, deadline: float) -> None:
+        """Have every claim under way answered by then, on trio's clock, if need be by an error."""
+        for scope in self._scopes:
+            scope.deadline = min(scope.deadline, deadline)
 
     def statistics(self) -> DraStatistics:
         """Give figures for tests and for the operator."""
@@ -169,7 +175,7 @@ class DraService:
         began = trio.current_time()
         self._count(active=1)
         try:
-            outcome = await _outcome(verb, ref, limit_s, work)
+            outcome = await self._outcome(verb, ref, limit_s, work)
         finally:
             self._count(active=-1)
         took_s = trio.current_time() - began
@@ -191,15 +197,26 @@ class DraService:
         old = attrs.asdict(self._statistics)
         self._statistics = DraStatistics(**{k: old[k] + more.get(k, 0) for k in old})
 
-
-async def _outcome(verb: str, ref: ClaimRef, limit_s: float, work: Work) -> Outcome:
-    with trio.move_on_after(limit_s):
-        await trio.lowlevel.checkpoint()
+    async def _outcome(self, verb: str, ref: ClaimRef, limit_s: float, work: Work) -> Outcome:
+        ends_at = trio.current_time() + limit_s
+        scope = trio.CancelScope(deadline=ends_at)
+        self._scopes.add(scope)
         try:
-            return await work(ref)
-        except BerthError as error:
-            return str(error) or repr(error)
-        except Exception as error:  # noqa: BLE001 - a defect met by one claim must not fail others
-            _log.exception(f"claim {verb} met a defect", claim=ref, uid=ref.uid)
-            return f"defect in berthd: {error!r}; its log has the traceback"
-    return f"claim {ref}: not done within {limit_s:.0f} s; kubelet asks again"
+            with scope:
+                return await _outcome(verb, ref, work)
+        finally:
+            self._scopes.discard(scope)
+        stopping = scope.deadline < ends_at
+        why = "berthd is stopping" if stopping else f"not done within {limit_s:.0f} s"
+        return f"claim {ref}: {why}; kubelet asks again"
+
+
+async def _outcome(verb: str, ref: ClaimRef, work: Work) -> Outcome:
+    await trio.lowlevel.checkpoint()
+    try:
+        return await work(ref)
+    except BerthError as error:
+        return str(error) or repr(error)
+    except Exception as error:  # noqa: BLE001 - a defect met by one claim must not fail others
+        _log.exception(f"claim {verb} met a defect", claim=ref, uid=ref.uid)
+        return f"defect in berthd: {error!r}; its log has the traceback"

@@ -89,7 +89,8 @@ class FrontDoor:
         self._listeners: Latest[tuple[SocketType, ...]] = Latest(())
         self._identity: SocketId | None = None
         self._letting_in: trio.CancelScope | None = None
-        self._connections = 0
+        self.connections: Latest[int] = Latest(0)
+        """Connections that are copied now."""
         self._accepted = 0
         self.heard: Latest[bool] = Latest(False)
         """Whether a client has said something: who only looks whether somebody listens does not."""
@@ -186,7 +187,7 @@ class FrontDoor:
         return DoorStatistics(
             inherited=self._inherited is not None,
             accepting=scope is not None and not scope.cancel_called,
-            connections=self._connections,
+            connections=self.connections.get(),
             accepted=self._accepted,
             bound=self.bound.get(),
         )
@@ -224,13 +225,13 @@ class FrontDoor:
         async with self._slots:
             connection, _ = await listener.accept()
             self._accepted += 1
-            self._connections += 1
+            self.connections.set(self.connections.get() + 1)
             try:
                 async with trio.SocketStream(connection) as client:
                     task_status.started()
                     await self._relay(client, backend)
             finally:
-                self._connections -= 1
+                self.connections.set(self.connections.get() - 1)
 
     async def _relay(self, client: trio.SocketStream, backend: Path) -> None:
         try:

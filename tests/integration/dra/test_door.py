@@ -305,6 +305,27 @@ async def test_drain_lets_a_claim_end_and_answers_it(open_door: OpenDoor) -> Non
             assert [note.detail for note in door.acts(Act.PREPARED)] == ["ns/claim-slow"]
 
 
+async def test_drain_answers_a_claim_that_waits_on_and_on(open_door: OpenDoor) -> None:
+    """Before the time of the stop is over kubelet is told why, so that the pod's event says it."""
+
+    async def wait(_ref: object) -> None:
+        await trio.sleep_forever()
+
+    with trio.fail_after(LIMIT_S):
+        async with open_door() as door, door.kubelet_running() as kubelet:
+            door.claims.act = wait
+            await kubelet.wait_driver(DRIVER)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_stop_within, door, 2.0)
+                with pytest.raises(RemoteProtocolError, match="berthd is stopping; kubelet asks"):
+                    await kubelet.prepare(DRIVER, [ref("slow")])
+
+
+async def _stop_within(door: Door, grace_s: float) -> None:
+    await door.claims.wait_begun("slow")
+    await door.supervisor.stop(grace_s=grace_s)
+
+
 async def _stop(door: Door) -> None:
     await door.supervisor.stop(grace_s=10)
 

@@ -135,6 +135,30 @@ async def test_prepare_ends_before_kubelet_gives_up(autojump_clock: MockClock) -
     assert entries["good"].error == ""
 
 
+async def test_claim_under_way_is_answered_by_the_end_of_a_drain(autojump_clock: MockClock) -> None:
+    """It is told why; a claim of the next run has its full time again."""
+
+    service = DraService(Claims(a=hang))
+    texts: list[str] = []
+
+    async def prepare() -> None:
+        texts.append((await call(service, "NodePrepareResources", "a"))["a"].error)
+
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(prepare)
+        await trio.sleep(1)
+        service.end_by(began + 14)
+        await trio.sleep(14)
+        await prepare()
+
+    assert trio.current_time() - began == pytest.approx(15 + LIMIT_S)
+    assert texts == [
+        "claim ns/c-a: berthd is stopping; kubelet asks again",
+        "claim ns/c-a: not done within 40 s; kubelet asks again",
+    ]
+
+
 @pytest.mark.parametrize(("timeout_s", "took_s"), [(None, 40), (9.0, 8), (600.0, 40)])
 async def test_prepare_keeps_to_the_time_of_its_caller(
     autojump_clock: MockClock, timeout_s: float | None, took_s: float
