@@ -29,7 +29,8 @@ class CdiStore:
 
     def __init__(self, driver: str, folder: Path = FOLDER) -> None:
         self._driver = driver
-        self._folder = Folder(folder, mode=0o644)
+        # After a power cut every claim is prepared anew.
+        self._folder = Folder(folder, mode=0o644, durable=False)
 
     async def open(self) -> None:
         """Make the folder, and take away what interrupted writes left there.

@@ -61,7 +61,8 @@ class MetadataStore:
 
 def _write(path: Path, content: bytes) -> None:
     make_folder(path.parent, mode=0o755)
-    write_file(path, content, mode=0o644)
+    # After a power cut every claim is prepared anew.
+    write_file(path, content, mode=0o644, durable=False)
 
 
 def _remove_tree(path: Path) -> None:

@@ -74,8 +74,15 @@ def make_folder(path: Path, *, mode: int = FOLDER_MODE) -> None:
         path.mkdir(mode=mode, parents=True, exist_ok=True)
 
 
-def write_file(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
+def write_file(path: Path, data: bytes, *, mode: int = FILE_MODE, durable: bool = True) -> None:
     """Put ``data`` at ``path``, whole or not at all, and on the disk before it returns.
+
+    Args:
+        path: Where.
+        data: What.
+        mode: Of the file.
+        durable: Without it the file outlives this process, and maybe not a power cut: for what is
+            made anew after one.
 
     Raises:
         HostError: The folder is missing, read-only or full; the old content stays.
@@ -83,23 +90,25 @@ def write_file(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
     temporary = path.with_name(f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}")
     with _refusals(path, "cannot write"):
         try:
-            _write_synced(temporary, data, mode=mode)
+            _write_whole(temporary, data, mode=mode, durable=durable)
             temporary.rename(path)
         except BaseException:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
-        _sync_folder(path.parent)
+        if durable:
+            _sync_folder(path.parent)
 
 
-def _write_synced(path: Path, data: bytes, *, mode: int) -> None:
+def _write_whole(path: Path, data: bytes, *, mode: int, durable: bool) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     with os.fdopen(descriptor, "wb", buffering=0) as file:
         os.fchmod(descriptor, mode)
         view = memoryview(data)
         while view:
             view = view[file.write(view) :]
-        os.fsync(descriptor)
+        if durable:
+            os.fsync(descriptor)
 
 
 def _sync_folder(path: Path) -> None:
@@ -244,11 +253,13 @@ class Folder:
     Args:
         path: The directory; `make` makes it.
         mode: Of the files written into it.
+        durable: See `write_file`.
     """
 
-    def __init__(self, path: Path, *, mode: int = FILE_MODE) -> None:
+    def __init__(self, path: Path, *, mode: int = FILE_MODE, durable: bool = True) -> None:
         self.path = path
         self._mode = mode
+        self._durable = durable
 
     async def make(self, *, mode: int = FOLDER_MODE) -> None:
         """Make the folder; see `make_folder`."""
@@ -256,7 +267,9 @@ class Folder:
 
     async def write(self, name: str, data: bytes) -> None:
         """Write one file; see `write_file`."""
-        await run_in_thread("files", write_file, self.path / name, data, mode=self._mode)
+        await run_in_thread(
+            "files", write_file, self.path / name, data, mode=self._mode, durable=self._durable
+        )
 
     async def read(self, name: str, *, limit: int = READ_LIMIT) -> bytes | None:
         """Read one file, None when it is not there; see `read_file`."""

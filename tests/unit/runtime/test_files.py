@@ -234,3 +234,18 @@ async def test_folder_does_the_same_in_a_thread(tmp_path: Path) -> None:
     assert folder.path / "a.json.bad-1" == await folder.quarantine("a.json")
     assert await folder.remove("a.json.bad-1")
     assert await folder.read("a.json") is None
+
+
+@pytest.mark.parametrize(("durable", "synced"), [(True, 2), (False, 0)])
+def test_write_waits_for_the_disk_only_where_it_must(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, durable: bool, synced: int
+) -> None:
+    """File and folder are synced, unless what is written can be made anew after a power cut."""
+
+    calls: list[int] = []
+    monkeypatch.setattr(os, "fsync", calls.append)
+
+    write_file(tmp_path / "a", b"x", durable=durable)
+
+    assert len(calls) == synced
+    assert (tmp_path / "a").read_bytes() == b"x"
