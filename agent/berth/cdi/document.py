@@ -68,7 +68,7 @@ def render(kind: str, devices: Sequence[CdiDevice]) -> bytes:
         "kind": kind,
         "devices": [_device(device) for device in devices],
     }
-    return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
+    return json.dumps(document, ensure_ascii=False).encode() + b"\n"
 
 
 def environment_of(content: bytes) -> tuple[str, ...]:

@@ -73,8 +73,7 @@ def container_path(metadata: RequestMetadata, driver: str) -> str:
 def render(metadata: RequestMetadata, *, driver: str, versions: Sequence[str] = VERSIONS) -> bytes:
     """The file's bytes; the same metadata gives the same bytes."""
     return b"".join(
-        json.dumps(_document(metadata, driver, version), indent=2, ensure_ascii=False).encode()
-        + b"\n"
+        json.dumps(_document(metadata, driver, version), ensure_ascii=False).encode() + b"\n"
         for version in versions
     )
 

@@ -31,6 +31,7 @@ _ADDRESSES: Final = (
     ipaddress.IPv4Network,
     ipaddress.IPv6Network,
 )
+_PLAIN: Final = frozenset({str, int, bool, float, type(None)})
 # What annotations name by a quoted alias, or import for a type checker alone.
 _NAMES: Final[Mapping[str, Any]] = {
     "Mapping": Mapping,
@@ -63,6 +64,8 @@ def from_json(kind: type[T], document: object, *, where: str) -> T:
 
 def _encode(value: Any) -> Any:
     kind: Any = type(value)
+    if kind in _PLAIN:
+        return value
     if attrs.has(kind):
         return {field: _encode(getattr(value, field)) for field in _fields(kind)}
     if isinstance(value, Enum):

@@ -6,7 +6,6 @@ of a link is some two hundred files.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -37,8 +36,9 @@ def read_all(link: str) -> dict[str, int]:
     Args:
         link: Its name in the namespace of this thread; ``default`` tells what a new link gets.
     """
-    names = [f"{family}/{name}" for family in _FAMILIES for name in _names(family, link)]
-    return read_settings(link, names)
+    return {
+        f"{family}/{name}": value for family in _FAMILIES for name, value in _all_of(family, link)
+    }
 
 
 def write_settings(link: str, values: Mapping[str, int]) -> None:
@@ -64,13 +64,39 @@ def write_settings(link: str, values: Mapping[str, int]) -> None:
 
 def _read(names: Iterable[str], link: str) -> Iterator[tuple[str, int]]:
     for name in names:
-        # What is no number, or is not there, is no setting that we would put back.
-        with contextlib.suppress(OSError, ValueError):
-            descriptor = os.open(_path(name, link), os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                yield name, int(os.read(descriptor, _LONGEST_BYTES))
-            finally:
-                os.close(descriptor)
+        value = _value(_path(name, link))
+        if value is not None:
+            yield name, value
+
+
+def _all_of(family: str, link: str) -> Iterator[tuple[str, int]]:
+    """All settings of one family; their folder is opened once, which halves the time."""
+    try:
+        folder = os.open(f"{_ROOT}/{family}/conf/{link}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        # Without the family there is no such folder.
+        return
+    try:
+        for name in os.listdir(folder):  # noqa: PTH208 - a descriptor has no path
+            value = None if name in _COMPUTED else _value(name, folder=folder)
+            if value is not None:
+                yield name, value
+    finally:
+        os.close(folder)
+
+
+def _value(path: str, *, folder: int | None = None) -> int | None:
+    """What is no number, or is not there, is no setting that we would put back."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        return int(os.read(descriptor, _LONGEST_BYTES))
+    except (OSError, ValueError):
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def _write(path: str, value: int) -> None:
@@ -79,15 +105,6 @@ def _write(path: str, value: int) -> None:
         os.write(descriptor, b"%d\n" % value)
     finally:
         os.close(descriptor)
-
-
-def _names(family: str, link: str) -> list[str]:
-    try:
-        with os.scandir(f"{_ROOT}/{family}/conf/{link}") as entries:
-            return [entry.name for entry in entries if entry.name not in _COMPUTED]
-    except OSError:
-        # Without the family there is no such folder.
-        return []
 
 
 def _path(name: str, link: str) -> str:
