@@ -35,6 +35,7 @@ from berth.node.reservation import Reservation, waiting_time_s
 from berth.node.snapshot import Snapshot
 from berth.node.views.troubles import Trouble, Troubles
 from berth.runtime.logs import get_log
+from berth.runtime.together import together
 
 TAKE_BACK_S: Final = 10.0
 """How long a prepare that failed is undone before it answers; the rest is done later."""
@@ -211,10 +212,13 @@ class Claims:
         raise ClaimError(f"claim {ref}", "is still being undone: its NICs are not home yet")
 
     async def _prepare(self, ref: ClaimRef, beside: Sequence[ClaimRef]) -> ClaimRecord:
-        claim = await self._api.get_claim(ref, driver=self._settings.driver)
+        claim, glimpse = await together(
+            lambda: self._api.get_claim(ref, driver=self._settings.driver),
+            self._reservation.glimpse,
+        )
         self._troubles.belongs(claim)
         siblings = await self._read_siblings(claim, beside)
-        snapshot, admitted = await self._reservation.reserve(claim)
+        snapshot, admitted = await self._reservation.reserve(claim, glimpse)
         try:
             record = draft(
                 claim,
@@ -266,8 +270,8 @@ class Claims:
         ]
         staged = await self._nics.stage(record, homes)
         prepared = attrs.evolve(staged, generation=1, prepared=True)
-        await self._papers.write(prepared)
-        await self._records.put(prepared)
+        # Whatever comes first: a record without files has them written at the next start.
+        await together(lambda: self._papers.write(prepared), lambda: self._records.put(prepared))
         return prepared
 
 

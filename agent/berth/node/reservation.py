@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any, Final, Protocol, TypeAlias
 
+import attrs
 import trio
 
 from berth.errors import BerthError, ClaimError, KubeError
@@ -66,6 +67,18 @@ class Eyes(Protocol):
         """Look now."""
 
 
+@attrs.frozen(kw_only=True)
+class Glimpse:
+    """A look that was begun while it was not known yet for whom.
+
+    Attributes:
+        versions: Of everything that may change its meaning, when it was done.
+    """
+
+    snapshot: Snapshot
+    versions: Versions
+
+
 class Reservation:
     """Finds the moment at which a claim can have its devices.
 
@@ -95,8 +108,20 @@ class Reservation:
         self._troubles = troubles
         self._end = end
 
-    async def reserve(self, claim: Claim) -> tuple[Snapshot, Admitted]:
+    async def glimpse(self) -> Glimpse:
+        """Look at the machine while the API server is being asked for the claim.
+
+        Raises:
+            BerthError: The machine could not be read.
+        """
+        snapshot = await self._discovery.look()
+        return Glimpse(snapshot=snapshot, versions=self._versions())
+
+    async def reserve(self, claim: Claim, glimpse: Glimpse) -> tuple[Snapshot, Admitted]:
         """Take the claim's devices in the ledger, as soon as they can be had.
+
+        Args:
+            glimpse: Decided from if nothing has changed since.
 
         Raises:
             ClaimError: It is refused, or what it waited for did not come in the caller's time.
@@ -107,7 +132,8 @@ class Reservation:
         with trio.move_on_after(waiting_time_s()):
             while True:
                 seen = self._versions()
-                snapshot = await self._discovery.look()
+                fresh = glimpse.versions == seen
+                snapshot = glimpse.snapshot if fresh else await self._discovery.look()
                 # No await from here to `take`: what was judged free is taken as judged.
                 admission = self._admit(claim, snapshot)
                 if isinstance(admission, Admitted):

@@ -477,7 +477,7 @@ async def test_claims_of_one_device_are_prepared_once(
 
 
 class Canceller(trio.abc.Instrument):
-    """Cancels a task's scope when the task has taken so many steps.
+    """Cancels a task's scope when it and its children have taken so many steps.
 
     Attributes:
         steps: How many it has taken.
@@ -491,10 +491,15 @@ class Canceller(trio.abc.Instrument):
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         """Count, and cancel in time."""
-        if task is self._task:
+        if self._is_of_it(task):
             self.steps += 1
             if self.steps == self._at:
                 self._scope.cancel()
+
+    def _is_of_it(self, task: trio.lowlevel.Task | None) -> bool:
+        while task is not None and task is not self._task:
+            task = task.parent_nursery.parent_task if task.parent_nursery is not None else None
+        return task is self._task
 
 
 async def cancelled_at(node: Node, wanted: Any, step: int) -> bool:
