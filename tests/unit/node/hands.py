@@ -135,6 +135,7 @@ class SpokenNics:
     Attributes:
         stuck: Devices that do not come home for now.
         lost: Devices that have gone for good.
+        hidden: Devices that are not where the records say.
         faults: What staging or attaching a device ends with.
         moved: Every attach that was done, as device and sandbox.
     """
@@ -144,6 +145,7 @@ class SpokenNics:
         self._stirred = trio.Event()
         self.stuck: set[str] = set()
         self.lost: set[str] = set()
+        self.hidden: set[str] = set()
         self.faults: dict[str, BerthError] = {}
         self.moved: list[tuple[str, str]] = []
 
@@ -197,7 +199,7 @@ class SpokenNics:
         return tuple(
             nic.device
             for _, nic in _nics(record)
-            if nic.stage not in there or nic.sandbox != sandbox
+            if nic.stage not in there or nic.sandbox != sandbox or nic.device in self.hidden
         )
 
     async def give_back(self, uid: str, *, sandbox_id: str = "") -> bool:

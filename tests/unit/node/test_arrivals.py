@@ -84,6 +84,9 @@ async def test_missing_tells_what_containers_cannot_read_yet(node: Node) -> None
     await node.attach(NET, here)
     assert await node.arrivals.missing([NET.ref.uid, "unknown"], here) == ()
 
+    node.nics.hidden.add(FAST)
+    assert await node.arrivals.missing([NET.ref.uid], here) == (FAST,)
+    node.nics.hidden.clear()
     done = node.record(NET)
     for begun in (
         attrs.evolve(done, devices=(attrs.evolve(done.devices[0], told=None),)),

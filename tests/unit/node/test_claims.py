@@ -420,6 +420,25 @@ async def test_unprepare_on_a_read_only_disk_fails_with_the_nic_home(
     assert node.traces() == {}
 
 
+async def test_what_the_disk_keeps_is_tried_again_less_and_less(
+    node: Node, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An ended claim whose files cannot go costs a try now and then, and goes when they can."""
+
+    await node.prepare(NET)
+    node.disk.locked = True
+    with pytest.raises(HostError):
+        await node.claims.unprepare(NET.ref)
+    await trio.sleep(600)
+    tries = caplog.text.count("ended claims not removed, trying again")
+    assert 20 < tries < 40
+
+    node.disk.locked = False
+    await trio.sleep(31)
+
+    assert node.traces() == {}
+
+
 async def test_prepare_after_unprepare_waits_for_the_return(
     node: Node, autojump_clock: MockClock, nursery: trio.Nursery
 ) -> None:
