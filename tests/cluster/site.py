@@ -158,9 +158,9 @@ class Peer:
         self._run("busybox", "ping", "-I", self.link, "-c", "1", "-w", "10", address)
 
     def who_has(self, address: str) -> set[str]:
-        """The MAC addresses that answer for an address; none when nobody does within 1 s."""
+        """The MAC addresses that answer for an address; none when nobody does within 3 s."""
         told = self._run(
-            *("busybox", "arping", "-I", self.link, "-c", "1", "-w", "1", address), check=False
+            *("busybox", "arping", "-I", self.link, "-f", "-w", "3", address), check=False
         )
         return {word.strip("[]") for word in told.split() if word.count(":") == 5}
 
@@ -229,6 +229,15 @@ class Site:
             fieldSelector=f"spec.nodeName={self.node.name}",
         )
         return found
+
+    def kill_sandbox(self, pod: PodView) -> None:
+        """End the process that holds a pod's sandbox, as a crash would."""
+        uid = pod.now["metadata"]["uid"]
+        ctr = str(self.node.kind.containerd_folder() / "ctr")
+        of_pod = f'labels."io.kubernetes.pod.uid"=={uid},'
+        kind = 'labels."io.cri-containerd.kind"==sandbox'
+        told = self.node.run(ctr, "-n", "k8s.io", "containers", "list", "-q", of_pod + kind)
+        self.node.run(ctr, "-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL", told.strip())
 
     def peer(self, nic: str) -> Peer:
         """The other end of a NIC."""

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.cluster.berthd import DRIVER
 from tests.cluster.claimforms import choice, first_available, nic_config, request
 from tests.cluster.pods import container
 from tests.cluster.site import LAB, Site, device
@@ -257,3 +258,76 @@ def test_traffic_takes_the_addresses_and_routes_of_the_claim(site: Site) -> None
     peer.ping("2001:db8::10")
     assert peer.who_has("192.0.2.11") == {"02:00:5e:10:00:07"}
     pod.run("ping", "-c", "1", "-w", "10", site.node.address)
+
+
+def test_nic_is_there_although_no_container_refers_to_the_claim(site: Site) -> None:
+    """The pod has the claim, so the pod has the NIC; no container gets files or marker."""
+
+    site.open()
+    site.claim("uplink", config=[nic_config(interface={"name": "data0"})])
+
+    pod = site.run("user", "uplink", containers=[container("main")])
+
+    assert pod.links() == {"lo", "eth0", "data0"}
+    assert "BERTH_CLAIM" not in pod.run("env")
+    pod.delete()
+    assert "nic0" in site.node.ip("link", "show", "dev", "nic0")
+
+
+def test_claim_serves_one_pod_after_the_other(site: Site) -> None:
+    """A claim that outlives its pods gives each the same NIC, with metadata from its beginning."""
+
+    site.open()
+    site.claim("uplink", config=[nic_config(addresses=[{"address": "192.0.2.10/24"}])])
+
+    for name in ("first", "second"):
+        pod = site.run(name, "uplink")
+        newest, _ = pod.metadata("resourceclaims/uplink/nic")
+        assert newest["metadata"]["generation"] == 2
+        assert newest["requests"][0]["devices"][0]["networkData"]["ips"] == ["192.0.2.10/24"]
+        pod.delete()
+
+    assert len(site.log_lines("claim unprepared")) == 2
+
+
+def test_pod_that_asks_by_an_extended_resource_gets_a_nic(site: Site) -> None:
+    """The scheduler makes the claim, and the container finds metadata under its name."""
+
+    site.open()
+    resource = f"deviceclass.resource.kubernetes.io/nic.{DRIVER}"
+    asking = container("main", resources={"limits": {resource: "1"}})
+
+    pod = site.run("user", containers=[asking])
+
+    made = pod.now["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
+    assert pod.links() == {"lo", "eth0", "net1"}
+    newest, _ = pod.metadata(f"resourceclaims/{made}/container-0-request-0")
+    assert newest["requests"][0]["devices"][0]["networkData"]["interfaceName"] == "net1"
+
+
+def test_group_class_and_claim_lay_their_settings_over_each_other(site: Site) -> None:
+    """The claim has the last word, and what is guarded is taken from the class alone."""
+
+    site.open(LAB + "defaults = { interface = { mtu = 1400, txQueueLen = 77, name = 'x0' } }\n")
+    name = f"{site.namespace}.{DRIVER}"
+    from_class = nic_config(interface={"mtu": 1450, "name": "y0", "promiscuous": True})
+    site.api.create(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": name},
+            "spec": {
+                "selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}],
+                "config": [from_class],
+            },
+        }
+    )
+    site.claim("uplink", request(of=site.namespace), config=[nic_config(interface={"name": "z0"})])
+
+    try:
+        link = site.run("user", "uplink").link("z0")
+    finally:
+        site.api.delete(f"/apis/resource.k8s.io/v1/deviceclasses/{name}")
+
+    assert (link["mtu"], link["txqlen"]) == (1450, 77)
+    assert "PROMISC" in link["flags"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.cluster.claimforms import nic_config
-from tests.cluster.pods import container, phase
+from tests.cluster.pods import container, is_running, phase
 from tests.cluster.site import LAB, PodView, Site, device
 
 OWN_NAME, POD_NAME = "nic0", "data0"
@@ -130,3 +130,29 @@ def test_nic_is_not_touched_by_the_restart_of_a_container(site: Site) -> None:
     newest, _ = pod.metadata("resourceclaims/uplink/nic")
     assert newest["metadata"]["generation"] == 2
     assert not site.log_lines("NIC home")
+
+
+def test_new_sandbox_of_the_same_pod_gets_the_nic_again(site: Site) -> None:
+    """When a sandbox dies kubelet asks for no new prepare; the NIC follows the pod all the same."""
+
+    site.open()
+    at_home = site.home("nic0")
+    site.claim("uplink", config=[nic_config(**IN_POD)])
+    pod = site.run("user", "uplink", restartPolicy="Always")
+    before = pod.link(POD_NAME)
+    container_was = pod.now["status"]["containerStatuses"][0]["containerID"]
+
+    site.kill_sandbox(pod)
+    pod.wait(
+        lambda now: (
+            is_running(now)
+            and now["status"]["containerStatuses"][0]["containerID"] != container_was
+        ),
+        what="in a new sandbox",
+    )
+
+    after = PodView(site, "user")
+    assert after.link(POD_NAME) == before
+    assert len(site.log_lines("claim prepared")) == 1
+    after.delete()
+    site.wait_home("nic0", at_home)
