@@ -34,8 +34,17 @@ LIBRARIES: Final = {
 }
 """Every top-level package outside the standard library, and whose it is if not ours."""
 
-BROUGHT: Final = ("__main__", "_distutils_hack", "__editable__", "_cython", "cython", "grpc_tools")
-"""What Python's start, compiled extensions, and a developer's grpcio bring."""
+BROUGHT: Final = (
+    "__main__",
+    "_distutils_hack",
+    "__editable__",
+    "_cython",
+    "cython",
+    "grpc_tools",
+    "sitecustomize",
+)
+"""What Python's start (Debian's has a sitecustomize), compiled extensions, and a developer's grpcio
+bring."""
 
 _TELL: Final = """
 import json, sys
