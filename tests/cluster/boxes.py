@@ -100,6 +100,20 @@ class Daemon:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
+    def freeze(self) -> None:
+        """Stop it in its tracks, until `thaw`."""
+        assert self._process is not None, f"{self.name} was never started"
+        self.signal(signal.SIGSTOP)
+        # nsenter stops itself when what it runs is stopped, and sees no end of that until `thaw`.
+        while _state(self.pid) != "T" or _state(self._process.pid) != "T":
+            time.sleep(0.002)
+
+    def thaw(self) -> None:
+        """Let it go on after `freeze`."""
+        assert self._process is not None, f"{self.name} was never started"
+        self._process.send_signal(signal.SIGCONT)
+        self.signal(signal.SIGCONT)
+
     def wait(self, limit_s: float = LIMIT_S) -> int:
         """Wait for its end; gives the exit code, or minus the signal that ended it.
 
@@ -288,6 +302,11 @@ class Box:
 def _is_stopped(pid: int) -> bool:
     # After the name, which may hold anything and stands in brackets, comes the state.
     return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("T")
+
+
+def _state(pid: int) -> str:
+    """The kernel's letter for what a process does: `T` for a stopped one."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
 
 
 def _only_child(process: subprocess.Popen[bytes]) -> int:
