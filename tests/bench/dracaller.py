@@ -69,9 +69,10 @@ def main() -> None:
         asked = dra_v1_pb2.NodePrepareResourcesRequest(claims=[job["claim"]])
         ended = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=[job["claim"]])
         link = BareLink(job["link"])
-        times: dict[str, list[float]] = {"prepare": [], "unprepare": [], "down": []}
+        times: dict[str, list[float]] = {"prepare": [], "again": [], "unprepare": [], "down": []}
         for _ in range(job["rounds"]):
             times["prepare"].append(_timed(lambda: _checked(prepare(asked, timeout=LIMIT_S))))
+            times["again"].append(_timed(lambda: _checked(prepare(asked, timeout=LIMIT_S))))
             times["unprepare"].append(_timed(lambda: _checked(unprepare(ended, timeout=LIMIT_S))))
             times["down"].append(_timed(lambda: link.set(up=False)))
             link.set(up=True)

@@ -7,6 +7,8 @@ answer is in every figure.
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
 import sys
 import time
 from typing import Any
@@ -24,19 +26,54 @@ NICS = 4
 GROUP = {"name": "spare", "match": {"name": [f"nic{number}" for number in range(NICS)]}}
 
 
+ECHO = "ECHO"
+_ECHO_BYTES = 512
+_ECHO_PROGRAM = """
+import socket, sys
+with socket.socket(fileno=int(sys.argv[1])) as end:
+    while data := end.recv(65536):
+        end.send(data)
+"""
+
+
+class Echo:
+    """A process that sends back what it gets: what two processes and a socket cost alone."""
+
+    def __init__(self) -> None:
+        self._end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = [sys.executable, "-c", _ECHO_PROGRAM, str(theirs.fileno())]
+            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+
+    def time_ms(self) -> float:
+        """How long one way there and back takes now."""
+        began = time.perf_counter()
+        self._end.send(bytes(_ECHO_BYTES))
+        self._end.recv(65536)
+        return (time.perf_counter() - began) * 1000
+
+    def close(self) -> None:
+        """End the process."""
+        self._end.close()
+        self._process.wait(5)
+
+
 class Stopwatch(RuntimePeer):
-    """A runtime's end of the connection that takes the time of each event.
+    """A runtime's end of the connection that takes the time of each event, and of an echo before.
 
     Attributes:
         times: Milliseconds, by the event's name.
+        echo: Whom to ask.
     """
 
     times: dict[str, list[float]] = {}  # noqa: RUF012 - the stage makes peers; all count together
+    echo: Echo
 
     async def relay(
         self, kind: Event, sandbox: Sandbox, container: Container | None = None
     ) -> Outcome:
         """Relay it, and take the time."""
+        self.times.setdefault(ECHO, []).append(self.echo.time_ms())
         began = time.perf_counter()
         try:
             return await super().relay(kind, sandbox, container)
@@ -96,6 +133,7 @@ async def round_of(stage: Stage, name: str, nics: int) -> dict[str, float]:
     await stage.pods.run_sandbox(pod)
     await stage.pods.run_containers(pod)
     taken = {event: sum(times) for event, times in Stopwatch.times.items()}
+    taken[ECHO] = Stopwatch.times[ECHO][0]
     await stage.pods.stop(pod, stage.kubelet)
     return {**taken, "prepare": prepare_ms}
 
@@ -128,8 +166,11 @@ def main() -> None:
 
     # The stand-in makes its peers itself.
     setattr(standin, "RuntimePeer", Stopwatch)  # noqa: B010 - mypy knows it as private there
+    Stopwatch.echo = Echo()
     job = json.load(sys.stdin)
-    json.dump(trio.run(play, job), sys.stdout)
+    found = trio.run(play, job)
+    Stopwatch.echo.close()
+    json.dump(found, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -74,6 +74,14 @@ def test_memory_and_prepare(report: Report, lab: Lab) -> None:
             note="the API server's answer to one GET, and the disk's to each fsync, are in it",
         )
     )
+    report(
+        Row(
+            name="prepare of what is prepared already",
+            unit="ms",
+            samples=tuple(times["again"]),
+            note="the call itself, one GET, and three files: no link is touched",
+        )
+    )
     report(Row(name="unprepare of one NIC", unit="ms", samples=tuple(times["unprepare"])))
     aims = (Aim(of=SOLE, most=60.0),)
     report(Row(name="memory after READY", unit="MB", samples=(before_mb,), aims=aims))
