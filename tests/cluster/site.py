@@ -92,6 +92,16 @@ class PodView:
         """Have kubelet look at it again now, rather than a minute later."""
         self._site.cluster.nudge(self._site.namespace, self.name)
 
+    def wait_said(self, words: str, *, container: str = "main") -> str:
+        """Wait until a container's log has these words; it lags behind the container."""
+        logs = ("logs", "-n", self._site.namespace, self.name, "-c", container)
+
+        def look() -> bool:
+            return words in self._site.cluster.kubectl(*logs)
+
+        self._site.wait_same(f"log of {self.name}", look, True, limit_s=LIMIT_S)
+        return self._site.cluster.kubectl(*logs)
+
     def wait_event(self, reason: str, words: str = "") -> str:
         """Wait for a warning about the pod of that reason with these words; gives its message."""
 

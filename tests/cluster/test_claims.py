@@ -9,7 +9,7 @@ import pytest
 from tests.cluster.berthd import DRIVER
 from tests.cluster.claimforms import choice, first_available, nic_config, request
 from tests.cluster.pods import container
-from tests.cluster.site import LAB, Site, device
+from tests.cluster.site import LAB, METADATA, Site, device
 
 
 def test_pod_with_a_claim_by_name_has_the_nic_as_the_claim_says(site: Site) -> None:
@@ -131,14 +131,15 @@ def test_init_container_sees_nic_and_completed_metadata(site: Site) -> None:
 
     site.open()
     site.claim("uplink", config=[nic_config(addresses=[{"address": "192.0.2.10/24"}])])
-    look = "ip address show net1; cat $(find /var/run -name berth.dev-metadata.json)"
+    file = f"{METADATA}/resourceclaims/uplink/nic/{DRIVER}-metadata.json"
+    look = f"ip address show net1 && cat {file} && echo that is all"
     first = container("first", "uplink", command=["/bin/sh", "-c", look])
 
     pod = site.run("user", "uplink", initContainers=[first])
 
-    said = site.cluster.kubectl("logs", "-n", site.namespace, pod.name, "-c", "first")
+    said = pod.wait_said("that is all", container="first")
     assert "inet 192.0.2.10/24" in said
-    document, _ = json.JSONDecoder().raw_decode(said, said.index("{\n"))
+    document, _ = json.JSONDecoder().raw_decode(said, said.index("{"))
     assert document["metadata"]["generation"] == 2
     (nic,) = document["requests"][0]["devices"]
     assert nic["networkData"]["ips"] == ["192.0.2.10/24"]
