@@ -167,6 +167,11 @@ def wait_sandbox(site: Site, view: PodView, *, but: Sandbox | None = None) -> Sa
     return poll(living, bool, what=f"a sandbox of {view.name}")[0]
 
 
+def enter(site: Site, view: PodView) -> tuple[str, ...]:
+    """The command that runs what follows it in a pod's network, on the node."""
+    return ("nsenter", f"--net=/proc/{wait_sandbox(site, view).pid}/ns/net", "--")
+
+
 def remove_sandbox(site: Site, old: Sandbox) -> None:
     """Have the runtime stop and remove a sandbox, as kubelet does long after its end.
 

@@ -11,6 +11,7 @@ import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tests.cluster import outages
 from tests.cluster.api import Object
@@ -38,6 +39,24 @@ def test_daemon_killed_at_rest_changes_nothing_for_a_pod(site: Site) -> None:
     assert view.link("net1") == link
     outages.delete(site, view)
     site.wait_home("nic0", was)
+
+
+def test_daemon_killed_in_the_middle_of_a_prepare_prepares_anew(site: Site) -> None:
+    """The next start takes back what was begun, and kubelet's next call finds all as it was."""
+
+    berthd = outages.open_furnished(site, activated=True, command=DAEMON)
+    was = site.home("nic0")
+    log = _arm(site, 1)
+    view = outages.create(site, "pod")
+
+    assert _ended_killed(site, "claim prepared", log)
+    site.wait_home("nic0", was)
+    view.wait_event("FailedPrepareDynamicResources")
+    assert "claim prepared" not in berthd.log_text()
+    # Any change of the pod makes kubelet call at once.
+    site.api.merge(view.path, {"metadata": {"annotations": {"poke": "1"}}})
+    site.cluster.wait_running(view.now, limit_s=45)
+    outages.wait_inside(view)
 
 
 def test_daemon_killed_between_prepare_and_sandbox_attaches_as_planned(site: Site) -> None:
@@ -71,6 +90,30 @@ def test_pod_that_started_while_the_daemon_was_away_gets_its_nic_late(site: Site
     assert site.log_lines("pod had started without its NICs", f"{site.namespace}/pod")
 
 
+def test_pod_that_cannot_get_its_nic_late_gets_no_container_either(site: Site) -> None:
+    """Its own link has the name by now. That is told at once; kubelet's next container is refused.
+
+    Once the name is free that container gets its NIC and runs.
+    """
+
+    berthd = outages.open_furnished(site, activated=True)
+    with _prepared(site, restartPolicy="Always") as view:
+        berthd.kill()
+    site.cluster.wait_running(view.now)
+    in_pod = outages.enter(site, view)
+    site.node.run(*in_pod, "ip", "link", "add", "net1", "type", "veth", "peer", "name", "other")
+    berthd.start()
+    berthd.wait_ready()
+    outages.wait_log(berthd, "pod runs without its NICs, its next container is refused")
+    # Not at once: what is run in a container ends with it.
+    view.run("sh", "-c", "(sleep 1; kill 1) > /dev/null 2>&1 &")
+    told = view.wait_event("Failed")
+    site.node.run(*in_pod, "ip", "link", "delete", "net1")
+
+    outages.wait_inside(view, limit_s=60)
+    assert "net1" in told
+
+
 def test_daemon_killed_at_each_step_of_attach_and_return_leaves_nothing_half_done(
     site: Site,
 ) -> None:
@@ -99,13 +142,13 @@ def test_daemon_killed_at_each_step_of_attach_and_return_leaves_nothing_half_don
 
 
 @contextlib.contextmanager
-def _prepared(site: Site, name: str = "pod") -> Iterator[PodView]:
+def _prepared(site: Site, name: str = "pod", **more: Any) -> Iterator[PodView]:
     """A pod whose claim is prepared, and whose sandbox is not begun before the block's end."""
     berthd, containerd = site.node.berthd, site.node.containerd
     known = berthd.log_text().count("claim prepared")
     containerd.freeze()
     try:
-        view = outages.create(site, name)
+        view = outages.create(site, name, **more)
         outages.wait_log(berthd, "claim prepared", count=known + 1)
         yield view
     finally:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.cluster import outages
 from tests.cluster.outages import NICS
 from tests.cluster.site import Site, device
@@ -11,37 +13,40 @@ from tests.cluster.site import Site, device
 OFFERED_LIMIT_S = 10.0
 
 
-def test_pods_from_before_a_restart_of_the_runtime_give_their_nics_back(site: Site) -> None:
+def test_pods_from_before_a_restart_of_the_runtime_give_their_nics_back(each_site: Site) -> None:
     """The runtime tells no stop of their sandboxes, so the end of the last container has to do.
 
     A veth end that is still in its pod when the namespace ends is lost for good.
     """
 
-    berthd = outages.open_furnished(site, nics=4)
-    home = {nic: site.home(nic) for nic in NICS[:4]}
-    views = [outages.run(site, nic.replace("nic", "pod")) for nic in home]
+    berthd = outages.open_furnished(each_site, nics=2)
+    home = {nic: each_site.home(nic) for nic in NICS[:2]}
+    views = [outages.run(each_site, nic.replace("nic", "pod")) for nic in home]
     links = [view.link("net1") for view in views]
 
-    site.node.containerd.kill()
-    site.node.start_containerd()
+    each_site.node.containerd.kill()
+    each_site.node.start_containerd()
     outages.wait_log(berthd, "NRI synchronized", count=2)
 
     assert [view.link("net1") for view in views] == links
     for view in views:
-        site.api.delete(view.path)
+        each_site.api.delete(view.path)
     for view in views:
-        site.api.wait_gone(view.path)
+        each_site.api.wait_gone(view.path)
     for nic, was in home.items():
-        site.wait_home(nic, was)
+        each_site.wait_home(nic, was)
 
 
-def test_pod_whose_start_meets_a_restart_of_the_runtime_gets_its_nic(site: Site) -> None:
-    """The runtime dies between the claim's prepare and the container's start."""
+@pytest.mark.parametrize("moment", ["claim prepared", "NIC attached"])
+def test_pod_whose_start_meets_a_restart_of_the_runtime_gets_its_nic(
+    site: Site, moment: str
+) -> None:
+    """The runtime dies right after that, and before the pod's container runs."""
 
     berthd = outages.open_furnished(site)
     was = site.home("nic0")
     view = outages.create(site, "pod")
-    outages.wait_log(berthd, "claim prepared")
+    outages.wait_log(berthd, moment)
     site.node.containerd.kill()
     site.node.start_containerd()
 
@@ -52,14 +57,14 @@ def test_pod_whose_start_meets_a_restart_of_the_runtime_gets_its_nic(site: Site)
     site.wait_home("nic0", was)
 
 
-def test_pod_that_starts_while_the_daemon_is_frozen_gets_its_nic_late(site: Site) -> None:
+def test_pod_that_starts_while_the_daemon_is_frozen_gets_its_nic_late(each_site: Site) -> None:
     """The runtime gives up on a hook after 2 s and starts the pod; we see that and say so."""
 
-    berthd = outages.open_furnished(site)
-    view = outages.create(site, "pod")
+    berthd = outages.open_furnished(each_site)
+    view = outages.create(each_site, "pod")
     outages.wait_log(berthd, "claim prepared")
     berthd.freeze()
-    site.cluster.wait_running(view.now)
+    each_site.cluster.wait_running(view.now)
     without = view.links()
     berthd.thaw()
 
@@ -70,17 +75,17 @@ def test_pod_that_starts_while_the_daemon_is_frozen_gets_its_nic_late(site: Site
 
 
 def test_new_sandbox_of_a_pod_gets_the_nic_and_the_end_of_the_old_one_leaves_it(
-    site: Site,
+    each_site: Site,
 ) -> None:
     """The pause process is killed: kubelet makes another sandbox, and prepares nothing."""
 
-    berthd = outages.open_furnished(site)
-    view = outages.run(site, "pod", restartPolicy="Always")
-    old = outages.wait_sandbox(site, view)
-    site.node.run("kill", "-9", str(old.pid))
-    outages.wait_sandbox(site, view, but=old)
+    berthd = outages.open_furnished(each_site)
+    view = outages.run(each_site, "pod", restartPolicy="Always")
+    old = outages.wait_sandbox(each_site, view)
+    each_site.node.run("kill", "-9", str(old.pid))
+    outages.wait_sandbox(each_site, view, but=old)
     link = outages.wait_inside(view)
-    outages.remove_sandbox(site, old)
+    outages.remove_sandbox(each_site, old)
 
     assert view.link("net1") == link
     assert berthd.log_text().count("claim prepared") == 1
