@@ -85,6 +85,14 @@ class Watcher:
                 await self._changed.park()
         return self._answers.pop()
 
+    async def wait_looked(self, looks: int) -> None:
+        """Wait until it has looked more often than that: on a busy machine an event takes long."""
+        with trio.fail_after(PATIENCE_S):
+            now = await self.figures()
+            while now["looks"] <= looks:
+                await trio.sleep(0.05)
+                now = await self.figures()
+
     async def wait_quiet(self) -> dict[str, Any]:
         """Wait until it has not looked for twice its own pause, and give its figures."""
         before = await self.figures()

@@ -282,6 +282,7 @@ async def test_device_event_is_followed_by_a_look(watcher: Watcher) -> None:
         pytest.skip("SKIPPED FOR WANT OF HARDWARE: a PCI function")
     before = await watcher.wait_quiet()
     functions[0].write_text("change")
+    await watcher.wait_looked(before["looks"])
     after = await watcher.wait_quiet()
 
     assert after["looks"] == before["looks"] + 1
