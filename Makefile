@@ -2,7 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup format check test test-fast test-slow cluster bench demo proto lock docs clean
+.PHONY: setup format check test test-fast test-slow cluster outages bench demo proto lock docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -25,10 +25,13 @@ test-slow: setup ## those that need minutes, but no cluster
 	$(BIN)/pytest tests/unit tests/integration -m 'slow and not cluster'
 
 cluster: setup ## the tests on a real control plane, real kubelets and containerds
-	$(BIN)/pytest tests/cluster tests/integration -m cluster
+	$(BIN)/pytest tests/cluster tests/integration -m 'cluster and not outage'
+
+outages: setup ## the cluster tests that end parts of a node again and again
+	$(BIN)/pytest tests/cluster -m outage
 
 test: setup ## every test
-	$(BIN)/pytest tests/unit tests/integration tests/cluster
+	$(BIN)/pytest tests/unit tests/integration tests/cluster -m 'not outage'
 
 bench: setup ## the figures, as a table and as JSON
 	$(BIN)/pytest tests/bench -m bench

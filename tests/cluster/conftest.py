@@ -18,6 +18,12 @@ from tests.cluster.node import Node
 from tests.cluster.site import MANIFESTS, Site
 
 HERE = Path(__file__).parent
+# These end parts of a node again and again. Kubelet's pauses after each end add up, so they take
+# minutes and a quiet machine; `make outages` runs them.
+OUTAGES = frozenset(
+    f"test_{name}.py"
+    for name in ("crashes", "reboot", "restarts", "runtime", "slices", "successor")
+)
 TAIL_LINES = 60
 _BED = pytest.StashKey[Bed]()
 _LOG_STARTS = pytest.StashKey[dict[Path, int]]()
@@ -29,6 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.cluster)
+            if item.path.name in OUTAGES:
+                item.add_marker(pytest.mark.outage)
 
 
 @pytest.fixture(scope="session")
