@@ -191,6 +191,7 @@ async def test_burst_of_a_thousand_link_events_costs_few_looks(
     began = time.monotonic()
     await _batch(home, *(f"link set v0 alias a{number}" for number in range(1000)))
     took_s = time.monotonic() - began
+    await watcher.wait_looked(before["looks"])
     after = await watcher.wait_quiet()
     looks = after["looks"] - before["looks"]
 
