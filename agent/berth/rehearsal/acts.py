@@ -142,8 +142,9 @@ class Acts:
 
     def _show_metadata(self, path: str, text: str) -> None:
         """Print the first document of a file; the others were found to say the same."""
-        _, end = json.JSONDecoder().raw_decode(text)
-        self._report.quote(compact(text[:end]), title=f"{path}, in the container:")
+        document, _ = json.JSONDecoder().raw_decode(text)
+        shown = compact(json.dumps(document, indent=2, ensure_ascii=False))
+        self._report.quote(shown, title=f"{path}, in the container:")
         self._report.quote("… and once more for readers of v1alpha1")
 
     async def _scheduled(self, manifest: Mapping[str, Any]) -> Pod:
