@@ -325,8 +325,9 @@ class PodHooks:
 def _is_lacking(device: HeldDevice, sandbox_id: str, elsewhere: Collection[str]) -> bool:
     """Whether a NIC has still to come into the sandbox, or its containers to be told of it.
 
-    One that a daemon brought there before it ended may be untold. One that went home from there
-    without a fault was sent by the sandbox's end.
+    One that a daemon brought there before it ended may be untold; an attach that is under way is
+    late, and will be undone. One that went home from there without a fault was sent by the
+    sandbox's end.
     """
     nic = device.nic
     if nic is None:
@@ -335,7 +336,7 @@ def _is_lacking(device: HeldDevice, sandbox_id: str, elsewhere: Collection[str])
         return nic.sandbox is None or nic.sandbox.id not in elsewhere
     if nic.stage is Stage.HOME:
         return bool(nic.fault)
-    return nic.stage is Stage.ATTACHED and not device.is_told
+    return nic.stage in {Stage.ATTACHING, Stage.ATTACHED} and not device.is_told
 
 
 def _users(record: ClaimRecord, sandbox: Sandbox) -> list[str]:

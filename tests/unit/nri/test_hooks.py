@@ -515,13 +515,14 @@ async def test_synchronize_leaves_dead_and_complete_sandboxes_alone(
     ("nic", "attached"),
     [
         (nic_record(Stage.ATTACHED), True),
+        (nic_record(Stage.ATTACHING), True),
         (nic_record(Stage.HOME, sandbox=SANDBOX, fault="name is taken"), True),
         (nic_record(Stage.HOME, sandbox=SANDBOX), False),
         (nic_record(Stage.RETURNING), False),
     ],
-    ids=["untold", "failed", "sent home", "on its way home"],
+    ids=["untold", "late", "failed", "sent home", "on its way home"],
 )
-async def test_synchronize_completes_what_a_crash_left(
+async def test_synchronize_completes_what_was_left_half_done(
     hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox, nic: NicRecord, attached: bool
 ) -> None:
     """A NIC that its pod has or should have; never one that the sandbox's end sent home."""
