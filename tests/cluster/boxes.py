@@ -102,10 +102,21 @@ class Daemon:
 
     def freeze(self) -> None:
         """Stop it in its tracks, until `thaw`."""
-        assert self._process is not None, f"{self.name} was never started"
         self.signal(signal.SIGSTOP)
+        self.wait_frozen()
+
+    def wait_frozen(self, limit_s: float = LIMIT_S) -> None:
+        """Wait until it is stopped, whoever stopped it.
+
+        Raises:
+            HostError: It runs on, or has ended.
+        """
+        assert self._process is not None, f"{self.name} was never started"
+        end = time.monotonic() + limit_s
         # nsenter stops itself when what it runs is stopped, and sees no end of that until `thaw`.
-        while _state(self.pid) != "T" or _state(self._process.pid) != "T":
+        while {_state(self.pid), _state(self._process.pid)} != {"T"}:
+            if time.monotonic() >= end or not self.alive:
+                raise HostError(f"{self.box.name}: {self.name}", "is not stopped")
             time.sleep(0.002)
 
     def thaw(self) -> None:
@@ -305,8 +316,10 @@ def _is_stopped(pid: int) -> bool:
 
 
 def _state(pid: int) -> str:
-    """The kernel's letter for what a process does: `T` for a stopped one."""
-    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
+    """The kernel's letter for what a process does: `T` for a stopped one; `X` for none."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
+    return "X"
 
 
 def _only_child(process: subprocess.Popen[bytes]) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import signal
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,9 +17,11 @@ import grpc
 
 from berth.errors import HostError
 from tests.cluster.api import Object
+from tests.cluster.berthd import CONFIG as CONFIG_FILE
 from tests.cluster.berthd import DRIVER, Berthd
 from tests.cluster.boxes import LIMIT_S
 from tests.cluster.claimforms import nic_config
+from tests.cluster.crashing import FUSE
 from tests.cluster.node import CONTAINERD_SOCKET, SLICES
 from tests.cluster.site import PodView, Site, device
 
@@ -28,6 +32,8 @@ name = "lab"
 match = {{ name = {json.dumps(NICS)} }}
 take_configured = true
 """
+FUSED = [sys.executable, str(Path(__file__).with_name("crashing.py")), "--config", CONFIG_FILE]
+"""The daemon that dies or stops where it is told to."""
 REGISTERED = "registered with kubelet"
 ADDRESS = "192.0.2.10/24"
 METADATA = f"/var/lib/kubelet/plugins/{DRIVER}/dra-device-metadata"
@@ -63,6 +69,19 @@ def open_furnished(
     return berthd
 
 
+def arm(site: Site, phase: str, step: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Have the daemon of `FUSED` get a signal at that step of a phase; see `crashing.py`."""
+    site.node.path(FUSE).write_text(f"{phase} {step} {number.name}")
+
+
+def disarm(site: Site) -> bool:
+    """Take the fuse away; gives whether it was still there."""
+    file = site.node.path(FUSE)
+    armed = file.exists()
+    file.unlink(missing_ok=True)
+    return armed
+
+
 def forward_packets(site: Site) -> None:
     """What the first pod's network does; a NIC's settings shall not change with that."""
     site.node.run("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
@@ -94,6 +113,11 @@ def run(site: Site, name: str, **more: Any) -> PodView:
     made = create(site, name, **more)
     site.cluster.wait_running(made.now, limit_s=60)
     return made
+
+
+def poke(site: Site, view: PodView) -> None:
+    """Have kubelet look at a pod now; after a failed prepare it would in 60 to 90 s."""
+    site.api.merge(view.path, {"metadata": {"annotations": {"poke": str(time.monotonic())}}})
 
 
 def delete(site: Site, view: PodView) -> None:

@@ -6,22 +6,16 @@ namespace ends is gone, because it is a veth end; then that is told, and nothing
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 from tests.cluster import outages
 from tests.cluster.api import Object
-from tests.cluster.berthd import CONFIG
-from tests.cluster.crashing import FUSE
+from tests.cluster.outages import FUSED
 from tests.cluster.site import PodView, Site, device
 
-DAEMON = [sys.executable, str(Path(__file__).with_name("crashing.py")), "--config", CONFIG]
-LEAST_STEPS = 4
-"""A NIC moves, is addressed, comes up, gets a route; on its way home it is no less."""
+LEAST_STEPS = 5
+"""Before, between and after the messages that move a NIC, address it, set it up and route by it;
+on its way home there are no less."""
 
 
 def test_daemon_killed_at_rest_changes_nothing_for_a_pod(site: Site) -> None:
@@ -44,18 +38,19 @@ def test_daemon_killed_at_rest_changes_nothing_for_a_pod(site: Site) -> None:
 def test_daemon_killed_in_the_middle_of_a_prepare_prepares_anew(site: Site) -> None:
     """The next start takes back what was begun, and kubelet's next call finds all as it was."""
 
-    berthd = outages.open_furnished(site, activated=True, command=DAEMON)
+    berthd = outages.open_furnished(site, activated=True, command=FUSED)
     was = site.home("nic0")
-    log = _arm(site, 1)
+    outages.arm(site, "stage", 1)
     view = outages.create(site, "pod")
+    berthd.wait()
+    berthd.start()
+    berthd.wait_ready()
 
-    assert _ended_killed(site, "claim prepared", log)
     site.wait_home("nic0", was)
     view.wait_event("FailedPrepareDynamicResources")
     assert "claim prepared" not in berthd.log_text()
-    # Any change of the pod makes kubelet call at once.
-    site.api.merge(view.path, {"metadata": {"annotations": {"poke": "1"}}})
-    site.cluster.wait_running(view.now, limit_s=45)
+    outages.poke(site, view)
+    site.cluster.wait_running(view.now)
     outages.wait_inside(view)
 
 
@@ -63,10 +58,14 @@ def test_daemon_killed_between_prepare_and_sandbox_attaches_as_planned(site: Sit
     """What was prepared is on disk; the hook finds it there."""
 
     berthd = outages.open_furnished(site, activated=True)
-    with _prepared(site) as view:
-        berthd.kill()
-        berthd.start()
-        berthd.wait_ready()
+    view = outages.create(site, "pod")
+    outages.wait_log(berthd, "claim prepared")
+    # It was told to make the sandbox, or is about to be.
+    site.node.containerd.freeze()
+    berthd.kill()
+    berthd.start()
+    berthd.wait_ready()
+    site.node.containerd.thaw()
     site.cluster.wait_running(view.now)
 
     outages.wait_inside(view)
@@ -77,16 +76,14 @@ def test_pod_that_started_while_the_daemon_was_away_gets_its_nic_late(site: Site
     """The runtime tells at the next start that it runs; the journal names it."""
 
     berthd = outages.open_furnished(site, activated=True)
-    with _prepared(site) as view:
-        berthd.kill()
-    site.cluster.wait_running(view.now)
-    without = view.links()
+    view = _start_without(site)
+    links = view.links()
     berthd.start()
     berthd.wait_ready()
 
     outages.wait_inside(view)
     outages.wait_told(site, "pod")
-    assert "net1" not in without
+    assert "net1" not in links
     assert site.log_lines("pod had started without its NICs", f"{site.namespace}/pod")
 
 
@@ -97,9 +94,7 @@ def test_pod_that_cannot_get_its_nic_late_gets_no_container_either(site: Site) -
     """
 
     berthd = outages.open_furnished(site, activated=True)
-    with _prepared(site, restartPolicy="Always") as view:
-        berthd.kill()
-    site.cluster.wait_running(view.now)
+    view = _start_without(site, restartPolicy="Always")
     in_pod = outages.enter(site, view)
     site.node.run(*in_pod, "ip", "link", "add", "net1", "type", "veth", "peer", "name", "other")
     berthd.start()
@@ -117,64 +112,59 @@ def test_pod_that_cannot_get_its_nic_late_gets_no_container_either(site: Site) -
 def test_daemon_killed_at_each_step_of_attach_and_return_leaves_nothing_half_done(
     site: Site,
 ) -> None:
-    """Step by step until it is not killed any more, in the same daemon's lives."""
+    """Step by step, until neither way has a step more."""
 
-    outages.open_furnished(site, activated=True, command=DAEMON)
+    outages.open_furnished(site, activated=True, command=FUSED)
     was = site.home("nic0")
-    killed = dict.fromkeys(("NIC attached", "NIC home"), 0)
+    killed = dict.fromkeys(("attach", "return"), 0)
 
     for step in itertools.count():
-        with _prepared(site, f"pod{step}") as view:
-            armed = _arm(site, step)
-        killed["NIC attached"] += _ended_killed(site, "NIC attached", armed)
+        outages.arm(site, "attach", step)
+        view = outages.create(site, f"pod{step}")
         site.cluster.wait_running(view.now)
+        killed["attach"] += _start_if_killed(site)
         outages.wait_inside(view)
         outages.wait_told(site, view.name)
 
-        armed = _arm(site, step)
+        outages.arm(site, "return", step)
         site.api.delete(view.path)
-        killed["NIC home"] += _ended_killed(site, "NIC home", armed)
+        _wait_ended(site, view)
+        killed["return"] += _start_if_killed(site)
         site.api.wait_gone(view.path)
         _require_home(site, was)
         if max(killed.values()) <= step:
             break
-    assert min(killed.values()) > LEAST_STEPS
+    assert min(killed.values()) >= LEAST_STEPS
 
 
-@contextlib.contextmanager
-def _prepared(site: Site, name: str = "pod", **more: Any) -> Iterator[PodView]:
-    """A pod whose claim is prepared, and whose sandbox is not begun before the block's end."""
-    berthd, containerd = site.node.berthd, site.node.containerd
-    known = berthd.log_text().count("claim prepared")
-    containerd.freeze()
-    try:
-        view = outages.create(site, name, **more)
-        outages.wait_log(berthd, "claim prepared", count=known + 1)
-        yield view
-    finally:
-        containerd.thaw()
+def _start_without(site: Site, **more: object) -> PodView:
+    """A pod that runs without its NIC, because the daemon was killed behind its prepare."""
+    view = outages.create(site, "pod", **more)
+    outages.wait_log(site.node.berthd, "claim prepared")
+    site.node.berthd.kill()
+    site.cluster.wait_running(view.now)
+    return view
 
 
-def _arm(site: Site, step: int) -> str:
-    """Have the daemon die at that step from now on; gives its log until now."""
-    site.node.path(FUSE).write_text(str(step))
-    return site.node.berthd.log_text()
-
-
-def _ended_killed(site: Site, done: str, log: str) -> bool:
-    """Wait until the daemon is dead, or says that it is done; gives which.
-
-    A dead one is started again; a fuse that was not used up is taken away.
-    """
-    berthd = site.node.berthd
+def _wait_ended(site: Site, view: PodView) -> None:
+    """Wait until a deleted pod is gone, or the daemon is and so keeps it from that."""
+    pods = view.path.rpartition("/")[0]
     outages.poll(
-        lambda: berthd.alive and berthd.log_text().count(done) == log.count(done),
-        lambda working: not working,
-        what=f"{done!r}, or the daemon's end",
+        lambda: (
+            site.node.berthd.alive
+            and site.api.items(pods, fieldSelector=f"metadata.name={view.name}")
+        ),
+        lambda busy: not busy,
+        what=f"end of {view.name}",
     )
-    if berthd.alive:
-        site.node.path(FUSE).unlink()
+
+
+def _start_if_killed(site: Site) -> bool:
+    """Start the daemon again if its fuse was used up, else take the fuse away; gives which."""
+    if outages.disarm(site):
         return False
+    berthd = site.node.berthd
+    berthd.wait()
     berthd.start()
     berthd.wait_ready()
     return True

@@ -130,6 +130,7 @@ def test_daemon_that_is_told_to_end_lets_a_waiting_claim_go_in_time(site: Site) 
     site.node.remove_nic("nic0")
     berthd.start()
     outages.wait_log(berthd, "claim waits")
+    assert not [event for event in view.events() if event.startswith("Failed")]
     began = time.monotonic()
 
     assert berthd.terminate(limit_s=60) == 0

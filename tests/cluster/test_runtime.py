@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import time
 
 import pytest
 
 from tests.cluster import outages
-from tests.cluster.outages import NICS
+from tests.cluster.outages import FUSED, NICS
 from tests.cluster.site import Site, device
 
 OFFERED_LIMIT_S = 10.0
@@ -58,20 +59,23 @@ def test_pod_whose_start_meets_a_restart_of_the_runtime_gets_its_nic(
 
 
 def test_pod_that_starts_while_the_daemon_is_frozen_gets_its_nic_late(each_site: Site) -> None:
-    """The runtime gives up on a hook after 2 s and starts the pod; we see that and say so."""
+    """Frozen within the hook, the NIC half done: the runtime gives up after 2 s and starts the pod.
 
-    berthd = outages.open_furnished(each_site)
+    The hook goes on then, is too late and undoes what it did; the new connection tells of the pod.
+    """
+
+    berthd = outages.open_furnished(each_site, command=FUSED)
+    outages.arm(each_site, "attach", 1, signal.SIGSTOP)
     view = outages.create(each_site, "pod")
-    outages.wait_log(berthd, "claim prepared")
-    berthd.freeze()
+    berthd.wait_frozen()
     each_site.cluster.wait_running(view.now)
-    without = view.links()
+    half_done = view.link("net1")
     berthd.thaw()
 
     outages.wait_inside(view)
-
-    assert "net1" not in without
-    assert "pod had started without its NICs, attached now" in berthd.log_text()
+    outages.wait_told(each_site, "pod")
+    assert half_done["addresses"] == []
+    assert each_site.log_lines("pod had started without its NICs", f"{each_site.namespace}/pod")
 
 
 def test_new_sandbox_of_a_pod_gets_the_nic_and_the_end_of_the_old_one_leaves_it(
