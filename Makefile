@@ -4,6 +4,8 @@ BIN := $(VENV)/bin
 
 .PHONY: setup format check test test-fast test-slow cluster outages bench demo proto lock docs clean
 .DEFAULT_GOAL := help
+# Tests share one kernel and one clock: one after the other, whatever -j says.
+.NOTPARALLEL:
 
 help: ## list the verbs
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -30,8 +32,7 @@ cluster: setup ## the tests on a real control plane, real kubelets and container
 outages: setup ## the cluster tests that end parts of a node again and again
 	$(BIN)/pytest tests/cluster -m outage
 
-test: setup ## every test
-	$(BIN)/pytest tests/unit tests/integration tests/cluster -m 'not outage'
+test: setup test-fast test-slow cluster outages ## every test
 
 bench: setup ## the figures, as a table and as JSON
 	$(BIN)/pytest tests/bench -m bench
