@@ -1,0 +1,78 @@
+"""Peripherals: devices that a container reaches by device nodes, such as GPUs and serial adapters.
+
+A NIC is moved into its pod; a peripheral stays where it is, and its container is given nodes,
+mounts and environment. GPUs and the devices of ``[[generic]]`` groups come to this one value, so
+that what hands them out (the ledger, both doors) needs to know no kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+import attrs
+
+from berth.model.device import Attribute, Capacity, Exclusion
+from berth.model.edits import Edits
+
+
+class Door(Enum):
+    """By which of kubelet's interfaces a device is asked for (GH §5.1)."""
+
+    DRA = "dra"
+    PLUGIN = "plugin"
+    BOTH = "both"
+
+    @property
+    def opens_dra(self) -> bool:
+        """Whether claims get the device."""
+        return self is not Door.PLUGIN
+
+    @property
+    def opens_plugin(self) -> bool:
+        """Whether ``resources.limits`` get the device."""
+        return self is not Door.DRA
+
+
+@attrs.frozen(kw_only=True)
+class Peripheral:
+    """One device that discovery saw and a group selects.
+
+    Attributes:
+        identity: What the thing is, physically: the same over reboots and renumbering.
+        name: Its name in slices, a DNS label.
+        kind: Class of its CDI names: ``gpu``, ``vfio``, ``generic``.
+        type: Value of its attribute ``type``: ``gpu``, ``mig``, ``vfio``, ``generic``.
+        keys: What it is in the ledger; two devices that share a key are never held by two at once.
+        door: The doors it is offered at; ``auto`` is decided before.
+        resource: Extended resource name at the plugin door; empty when that door is closed.
+        ids: Its ids at the plugin door, one for each share; empty when that door is closed.
+        slots: How many may hold it at once.
+        numa: NUMA nodes that it is near to; empty when the machine does not say.
+        pcie_root: PCIe root complex, as in the standard attribute; empty when it is none's.
+        edits: What a container gets of it, by what the machine shows now.
+        common: What a container gets once, however many devices of ``kind`` it has.
+        path: Its node or PCI address, for people.
+        exclusion: Why it is not offered; ``None`` when it is.
+        unhealthy: Why it is offered as unhealthy, such as ``absent``; empty when it is well.
+    """
+
+    identity: str
+    name: str
+    kind: str
+    type: str
+    group: str
+    keys: tuple[str, ...]
+    door: Door = Door.DRA
+    resource: str = ""
+    ids: tuple[str, ...] = ()
+    slots: int = 1
+    numa: tuple[int, ...] = ()
+    pcie_root: str = ""
+    attributes: Mapping[str, Attribute] = attrs.field(factory=dict)
+    capacity: Mapping[str, Capacity] = attrs.field(factory=dict)
+    edits: Edits = Edits()
+    common: Edits = Edits()
+    path: str = ""
+    exclusion: Exclusion | None = None
+    unhealthy: str = ""

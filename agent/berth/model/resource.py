@@ -1,0 +1,81 @@
+"""Extended resources: what the device plugin lists, is asked for and is told.
+
+Source: KC §2 (device plugin v1beta1), §10 (PodResources v1).
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from berth.model.edits import Edits
+
+
+@attrs.frozen(kw_only=True)
+class Unit:
+    """One id of a resource: a device, or one share of it.
+
+    Attributes:
+        id: At most 63 bytes, unique in its resource, the same over reboots.
+        device: Slice name of the device, the same for all of its shares.
+        healthy: Whether a new pod may get it.
+        held: Somebody has it, at whichever door.
+        numa: NUMA nodes that it is near to.
+        pcie_root: PCIe root complex; empty when it is none's.
+    """
+
+    id: str
+    device: str
+    healthy: bool = True
+    held: bool = False
+    numa: tuple[int, ...] = ()
+    pcie_root: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Resource:
+    """One extended resource with all of its units, in their order.
+
+    Attributes:
+        name: ``domain/name``.
+        pack: Shares of one device are given before those of the next.
+        many: A container may have several shares of one device.
+    """
+
+    name: str
+    units: tuple[Unit, ...]
+    pack: bool = False
+    many: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Grant:
+    """What a container gets for the ids it was given.
+
+    Attributes:
+        edits: For runtimes that know no CDI.
+        cdi_ids: Qualified names; given instead of ``edits`` where the runtime takes them.
+    """
+
+    edits: Edits
+    cdi_ids: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True, order=True)
+class ContainerRef:
+    """A container as kubelet's PodResources names it: it tells no UID of the pod."""
+
+    namespace: str
+    pod: str
+    container: str
+
+    def __str__(self) -> str:
+        return f"pod {self.namespace}/{self.pod}, container {self.container}"
+
+
+@attrs.frozen(kw_only=True)
+class Usage:
+    """Ids of one resource that a container has, as PodResources lists them."""
+
+    container: ContainerRef
+    resource: str
+    ids: tuple[str, ...]
