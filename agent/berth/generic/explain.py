@@ -53,11 +53,11 @@ def explain(scan: NodeScan, groups: Sequence[GenericGroup]) -> tuple[Explanation
         )
         for node in scan.nodes
     ]
-    misfits = [
-        Explanation(path=printable(misfit.path), says=f"it {misfit.found}, no device node")
-        for misfit in scan.misfits
+    oddities = [
+        Explanation(path=printable(oddity.path), says=f"it {oddity.found}, no device node")
+        for oddity in scan.oddities
     ]
-    return (*nodes, *misfits)
+    return (*nodes, *oddities)
 
 
 def opinion(node: DevNode, group: GenericGroup) -> Opinion:

@@ -21,7 +21,7 @@ from typing import Final
 import attrs
 
 from berth.host.nodefacts import DEV, DevNode
-from berth.model.names import LABEL_LIMIT, device_name
+from berth.model.names import LABEL_LIMIT, device_name, printable
 
 INDEXES_LIMIT: Final = 4096
 """Most devices whose number in their group is remembered; those that are there always are."""
@@ -31,7 +31,7 @@ _DIGITS: Final = 8
 
 @attrs.frozen(kw_only=True)
 class Memory:
-    """What one survey leaves to the next, over restarts too.
+    """What one survey leaves to the next, over restarts too: `model.structure` writes it down.
 
     Attributes:
         twins: Serial identities that two devices had at once.
@@ -39,8 +39,8 @@ class Memory:
         indexes: Number of a device in its group, by ``<group>/<identity>``.
     """
 
-    twins: frozenset[str] = frozenset()
-    alike: frozenset[str] = frozenset()
+    twins: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
     indexes: Mapping[str, int] = attrs.field(factory=dict)
 
 
@@ -72,7 +72,14 @@ def identity(node: DevNode, known_twins: frozenset[str]) -> str:
 
     Args:
         known_twins: Serial identities that do not tell.
+
+    Returns:
+        Text that can be shown and written down: what cannot is escaped.
     """
+    return printable(_identity(node, known_twins))
+
+
+def _identity(node: DevNode, known_twins: frozenset[str]) -> str:
     serial, where = serial_identity(node), place(node)
     if serial:
         return f"{serial}@{where}" if serial in known_twins else serial

@@ -117,18 +117,19 @@ _Fitting = tuple[DevNode, "list[tuple[GenericGroup, Fit]]"]
 
 def _called(fitting: Sequence[_Fitting], before: Memory) -> tuple[list[Subject], Memory]:
     """The nodes that fit, each with its identity, name and number in its group."""
-    known = before.twins | twins(node for node, _ in fitting)
+    known = twins(node for node, _ in fitting).union(before.twins)
     bare = [
         Subject(node=node, group=found[0][0], fit=found[0][1], identity=identity(node, known))
         for node, found in fitting
     ]
     owned = [(subject.group.name, subject.identity) for subject in bare]
+    alike = alike_names(owned).union(before.alike)
     after = Memory(
-        twins=known,
-        alike=before.alike | alike_names(owned),
+        twins=tuple(sorted(known)),
+        alike=tuple(sorted(alike)),
         indexes=indexes(owned, before.indexes),
     )
-    called = names(owned, after.alike)
+    called = names(owned, alike)
     return [
         attrs.evolve(subject, name=called[each], index=after.indexes["/".join(each)])
         for subject, each in zip(bare, owned, strict=True)
@@ -168,7 +169,7 @@ class _Surveyor:
             attributes=attributes(node, group, self.own),
             capacity=_capacity(group.count),
             edits=made,
-            path=node.path,
+            path=printable(node.path),
             exclusion=reason,
         )
 
@@ -260,7 +261,7 @@ def _warnings(
     used = {group.name for _, found in fitting for group, _ in found}
     for group in groups:
         if group.name not in used:
-            yield f"group {toml_text(group.name)} matches no device node{_misfits(scan, group)}"
+            yield f"group {toml_text(group.name)} matches no device node{_oddities(scan, group)}"
         if group.match.properties and not scan.udev:
             yield (
                 f"group {toml_text(group.name)} asks for properties of udev, which does not run: "
@@ -274,12 +275,12 @@ def _warnings(
     yield from _shared_nodes(peripherals)
 
 
-def _misfits(scan: NodeScan, group: GenericGroup) -> str:
+def _oddities(scan: NodeScan, group: GenericGroup) -> str:
     """What lies at a group's path instead of a node."""
     paths = [glob for glob in group.match.path if glob.wildcards == 0]
-    for misfit in scan.misfits:
-        if any(glob.text == misfit.path for glob in paths):
-            return f": {misfit.path} {misfit.found}"
+    for oddity in scan.oddities:
+        if any(glob.text == oddity.path for glob in paths):
+            return f": {oddity.path} {oddity.found}"
     return ""
 
 
@@ -287,7 +288,7 @@ def _twin_warnings(subjects: Sequence[Subject]) -> Iterator[str]:
     places: dict[str, list[str]] = {}
     for subject in subjects:
         serial = serial_identity(subject.node)
-        if serial and subject.identity != serial:
+        if serial and subject.identity != printable(serial):
             places.setdefault(serial, []).append(place(subject.node))
     for serial, found in places.items():
         if len(found) > 1:

@@ -25,7 +25,7 @@ import attrs
 from berth.host.nodefacts import (
     DEV,
     DevNode,
-    Misfit,
+    Oddity,
     NodeScan,
     UsbDevice,
     Wanted,
@@ -92,7 +92,7 @@ class NodeReader:
             nodes[node.number] = _joined(earlier, node) if earlier else node
         return NodeScan(
             nodes=tuple(sorted(nodes.values(), key=lambda node: node.path)),
-            misfits=tuple(look.misfits[path] for path in sorted(look.misfits)),
+            oddities=tuple(look.oddities[path] for path in sorted(look.oddities)),
             udev=(self._udev / "control").exists(),
             cut=look.cut,
         )
@@ -190,7 +190,7 @@ class _Look:
         self._left = ENTRIES_LIMIT
         self.found: dict[str, os.stat_result] = {}
         self.aliases: dict[str, set[str]] = {}
-        self.misfits: dict[str, Misfit] = {}
+        self.oddities: dict[str, Oddity] = {}
         self.cut = False
 
     def add(self, path: str) -> None:
@@ -198,12 +198,12 @@ class _Look:
         real, status = self._resolved(path)
         if status is None:
             if self.exists(path):
-                self.misfits[path] = Misfit(path=path, found="is a link that leads to nothing")
+                self.oddities[path] = Oddity(path=path, found="is a link that leads to nothing")
         elif stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
             self.found[real] = status
             self.aliases.setdefault(real, set()).add(path)
         else:
-            self.misfits[path] = Misfit(path=path, found=f"is {_sort(status.st_mode)}")
+            self.oddities[path] = Oddity(path=path, found=f"is {_sort(status.st_mode)}")
 
     def expanded(self, glob: PathGlob) -> Iterator[str]:
         """Paths that fit a pattern; folders are listed only where a wildcard stands."""

@@ -90,7 +90,7 @@ class DevNode:
 
 
 @attrs.frozen(kw_only=True)
-class Misfit:
+class Oddity:
     """A path that was asked for and is no device node.
 
     Attributes:
@@ -133,13 +133,13 @@ class NodeScan:
 
     Attributes:
         nodes: By path; each device number pair of a type once.
-        misfits: What some path asked for and is no device node.
+        oddities: What some path asked for and is no device node.
         udev: Whether udev runs, without which there are no properties.
         cut: There were more nodes or folder entries than are looked at; the rest is not known.
     """
 
     nodes: tuple[DevNode, ...] = ()
-    misfits: tuple[Misfit, ...] = ()
+    oddities: tuple[Oddity, ...] = ()
     udev: bool = True
     cut: bool = False
 
