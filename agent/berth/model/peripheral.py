@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import Final
 
 import attrs
 
 from berth.model.device import Attribute, Capacity, Exclusion
 from berth.model.edits import Edits
+
+ABSENT: Final = "absent"
+"""Why a device that somebody holds is unhealthy: the machine does not show it any more."""
 
 
 class Door(Enum):
@@ -55,6 +59,7 @@ class Peripheral:
         path: Its node or PCI address, for people.
         exclusion: Why it is not offered; ``None`` when it is.
         unhealthy: Why it is offered as unhealthy, such as ``absent``; empty when it is well.
+        held_by: Who has it now, in words for people.
     """
 
     identity: str
@@ -71,8 +76,9 @@ class Peripheral:
     pcie_root: str = ""
     attributes: Mapping[str, Attribute] = attrs.field(factory=dict)
     capacity: Mapping[str, Capacity] = attrs.field(factory=dict)
-    edits: Edits = Edits()
-    common: Edits = Edits()
+    edits: Edits = attrs.field(factory=Edits)
+    common: Edits = attrs.field(factory=Edits)
     path: str = ""
     exclusion: Exclusion | None = None
     unhealthy: str = ""
+    held_by: tuple[str, ...] = ()
