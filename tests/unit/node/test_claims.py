@@ -492,7 +492,7 @@ async def test_claims_of_one_device_are_prepared_once(
         both.start_soon(ask, rival)
 
     assert len(node.ledger.holds()) == len(outcomes) == 1
-    assert f"{FAST}: is held by claim {node.ledger.holds()[0].claim}" in outcomes[0]
+    assert f"{FAST}: is held by claim {node.ledger.holds()[0].holder}" in outcomes[0]
 
 
 class Canceller(trio.abc.Instrument):

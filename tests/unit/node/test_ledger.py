@@ -144,7 +144,7 @@ def test_invariants_over_any_history(history: list[tuple[bool, list[Hold]]]) -> 
     for takes, holds in history:
         before = ledger.holds()
         if not takes:
-            ledger.release(holds[0].claim.uid)
+            ledger.release(holds[0].holder.uid)
         elif ledger.take(holds) is not None:
             assert ledger.holds() == before
         for key in ("k1", "k2"):
