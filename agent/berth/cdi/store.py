@@ -69,21 +69,27 @@ class CdiStore:
 
     async def remove(self, claim_uid: str) -> None:
         """Take away every file of the claim; none is no fault."""
-        for name in await self._folder.names(
-            prefix=f"{self._driver}-", suffix=f"_{claim_uid}.json"
-        ):
+        for name in await self._files(claim_uid):
             await self._folder.remove(name)
 
-    async def environment(self, name: str, claim_uid: str) -> tuple[str, ...]:
-        """What the claim's file of kind ``name`` puts into the environment; none without a file."""
-        content = await self._folder.read(self._file(name, claim_uid))
-        return environment_of(content) if content is not None else ()
+    async def environment(self, claim_uid: str) -> tuple[str, ...]:
+        """What the claim's files put into the environment, each once; none without a file."""
+        entries: list[str] = []
+        for name in await self._files(claim_uid):
+            content = await self._folder.read(name)
+            entries += environment_of(content) if content is not None else ()
+        return tuple(dict.fromkeys(entries))
 
     async def claims(self) -> frozenset[str]:
         """UIDs of the claims that files of ours speak of: evidence when records are lost."""
         names = await self._folder.names(prefix=f"{self._driver}-", suffix=".json")
         return frozenset(
             name.removesuffix(".json").rpartition("_")[2] for name in names if "_" in name
+        )
+
+    async def _files(self, claim_uid: str) -> tuple[str, ...]:
+        return tuple(
+            await self._folder.names(prefix=f"{self._driver}-", suffix=f"_{claim_uid}.json")
         )
 
     def _file(self, name: str, claim_uid: str) -> str:

@@ -52,9 +52,12 @@ class Peripheral:
         resource: Extended resource name at the plugin door; empty when that door is closed.
         ids: Its ids at the plugin door, one for each share; empty when that door is closed.
         slots: How many may hold it at once.
+        many: A container may have several of its shares.
+        pack: Its shares are given before those of the next device.
         numa: NUMA nodes that it is near to; empty when the machine does not say.
         pcie_root: PCIe root complex, as in the standard attribute; empty when it is none's.
         edits: What a container gets of it, by what the machine shows now.
+        admin: What a container gets that only looks at it (``adminAccess``).
         common: What a container gets once, however many devices of ``kind`` it has.
         path: Its node or PCI address, for people.
         exclusion: Why it is not offered; ``None`` when it is.
@@ -72,11 +75,14 @@ class Peripheral:
     resource: str = ""
     ids: tuple[str, ...] = ()
     slots: int = 1
+    many: bool = False
+    pack: bool = False
     numa: tuple[int, ...] = ()
     pcie_root: str = ""
     attributes: Mapping[str, Attribute] = attrs.field(factory=dict)
     capacity: Mapping[str, Capacity] = attrs.field(factory=dict)
     edits: Edits = attrs.field(factory=Edits)
+    admin: Edits = attrs.field(factory=Edits)
     common: Edits = attrs.field(factory=Edits)
     path: str = ""
     exclusion: Exclusion | None = None

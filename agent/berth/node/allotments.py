@@ -25,6 +25,7 @@ from berth.model.peripheral import Peripheral
 from berth.model.resource import Grant, Resource, Unit
 from berth.node.claimstatus import now_text
 from berth.node.document import given_from_bytes, to_bytes
+from berth.node.equipment import of_resource
 from berth.node.given import Given, GivenDevice
 from berth.node.ledger import Conflict, Ledger, PluginHolder
 from berth.node.shelf import Shelf
@@ -236,19 +237,16 @@ class Allotments:
         names = {one.name for one in self.resources.get()}
         names |= {one.resource for one in inventory.peripherals if one.door.opens_plugin}
         self.resources.set(
-            tuple(
-                Resource(name=name, units=self._units(inventory, name))
-                for name in sorted(filter(None, names))
-            )
+            tuple(self._resource(inventory, name) for name in sorted(filter(None, names)))
         )
 
-    def _units(self, inventory: Inventory, resource: str) -> tuple[Unit, ...]:
-        return tuple(
-            unit
-            for one in inventory.peripherals
-            if one.resource == resource and one.door.opens_plugin
-            if one.exclusion is None or one.held_by
-            for unit in self._units_of(one)
+    def _resource(self, inventory: Inventory, name: str) -> Resource:
+        listed = of_resource(inventory.peripherals, name)
+        return Resource(
+            name=name,
+            units=tuple(unit for one in listed for unit in self._units_of(one)),
+            pack=any(one.pack for one in listed),
+            many=any(one.many for one in listed),
         )
 
     def _units_of(self, one: Peripheral) -> Iterable[Unit]:
@@ -284,8 +282,9 @@ def _by_id(peripherals: Iterable[Peripheral], resource: str) -> Mapping[str, Per
 def _require_different(resource: str, chosen: Sequence[GivenDevice]) -> None:
     """Two shares of one device give a container nothing that one does not give."""
     names = [device.peripheral.name for device in chosen]
-    for name in names:
-        if names.count(name) > 1:
+    for device in chosen:
+        name = device.peripheral.name
+        if names.count(name) > 1 and not device.peripheral.many:
             raise ClaimError(
                 f"{resource}: {name}",
                 "is asked for in several shares by one container",

@@ -13,7 +13,7 @@ import attrs
 
 from berth.model.claim import ClaimRef, Consumer, DeviceResult, NetworkData
 from berth.model.device import Attribute
-from berth.model.peripheral import Peripheral
+from berth.model.peripheral import ABSENT, Peripheral
 from berth.nic.record import NicRecord, Stage
 
 SCHEMA: Final = 1
@@ -101,6 +101,25 @@ class ClaimRecord:
         devices[index] = attrs.evolve(devices[index], nic=nic, identity=nic.identity)
         return attrs.evolve(self, devices=tuple(devices))
 
+    def with_peripherals(self, seen: Mapping[str, Peripheral]) -> ClaimRecord:
+        """The record with what containers get now of devices that are not moved.
+
+        Args:
+            seen: By slice name; numbers and nodes change when a device is plugged in again.
+        """
+        devices = tuple(
+            attrs.evolve(device, peripheral=_renewed(device.peripheral, seen))
+            if device.peripheral is not None
+            else device
+            for device in self.devices
+        )
+        return attrs.evolve(self, devices=devices)
+
+    @property
+    def has_peripherals(self) -> bool:
+        """Whether any of its devices stays where it is."""
+        return any(device.peripheral is not None for device in self.devices)
+
     @property
     def has_nics(self) -> bool:
         """Whether any of its devices is brought into a pod."""
@@ -114,3 +133,11 @@ class ClaimRecord:
     def serves_pod(self, pod_uid: str) -> bool:
         """Whether the pod is one of the claim's consumers."""
         return any(c.is_pod and c.uid == pod_uid for c in self.consumers)
+
+
+def _renewed(known: Peripheral, seen: Mapping[str, Peripheral]) -> Peripheral:
+    """What was given, by the nodes of now; its keys stay, since the ledger has them."""
+    now = seen.get(known.name)
+    if now is None or now.identity != known.identity or now.unhealthy == ABSENT:
+        return known
+    return attrs.evolve(known, edits=now.edits, admin=now.admin, common=now.common)

@@ -67,8 +67,8 @@ async def test_environment_is_read_from_the_claims_file(store: CdiStore) -> None
 
     await store.write("nic", UID, [CdiDevice(name="a", edits=Edits(env=("M=x",)))])
 
-    assert await store.environment("nic", UID) == ("M=x",)
-    assert await store.environment("nic", "other") == ()
+    assert await store.environment(UID) == ("M=x",)
+    assert await store.environment("other") == ()
 
 
 async def test_write_names_the_folder_when_it_is_gone(store: CdiStore, tmp_path: Path) -> None:

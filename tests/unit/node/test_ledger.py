@@ -66,7 +66,7 @@ def test_shares_up_to_the_slots() -> None:
     full = ledger.take([share("c", "s4")])
 
     assert full is not None
-    assert {h.holder.name for h in full.holders} == {"a", "b"}
+    assert {h.holder.uid for h in full.holders} == {"uid-a", "uid-b"}
     assert ledger.conflict([share("c", "s2")]) is not None
     ledger.release("uid-b")
     assert ledger.take([share("c", "s4", slots=2)]) is None
