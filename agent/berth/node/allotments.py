@@ -28,6 +28,7 @@ from berth.node.document import given_from_bytes, to_bytes
 from berth.node.equipment import of_resource
 from berth.node.given import Given, GivenDevice
 from berth.node.ledger import Conflict, Ledger, PluginHolder
+from berth.node.running import mark
 from berth.node.shelf import Shelf
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
@@ -123,7 +124,7 @@ class Allotments:
                 await self._shrink(old.without(frozenset(ids)))
         self.requests.set(self.requests.get() + 1)
         _log.info("devices given", resource=resource, ids=",".join(ids))
-        return Grant(edits=_edits(chosen))
+        return Grant(edits=_edits(resource, chosen))
 
     async def bind(self, given: Given) -> None:
         """More is known of who has something: written if the container is new, else only noted.
@@ -293,6 +294,6 @@ def _require_different(resource: str, chosen: Sequence[GivenDevice]) -> None:
             )
 
 
-def _edits(chosen: Sequence[GivenDevice]) -> Edits:
+def _edits(resource: str, chosen: Sequence[GivenDevice]) -> Edits:
     parts = [edits for d in chosen for edits in (d.peripheral.common, d.peripheral.edits)]
-    return joined(parts)
+    return joined((*parts, Edits(env=(mark(resource, [device.id for device in chosen]),))))
