@@ -209,7 +209,7 @@ class Daemon:
             if names:
                 _log.warning("record lost, its devices count as held", claim=ref, devices=names)
             self._parts.ledger.restore(
-                Hold(key=nics[name].identity, device=name, claim=ref) for name in names
+                Hold(key=nics[name].identity, device=name, holder=ref) for name in names
             )
 
     async def _follow_signals(self, scope: trio.CancelScope) -> None:

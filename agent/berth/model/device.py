@@ -49,15 +49,31 @@ class Capacity:
 
 
 @attrs.frozen(kw_only=True)
+class Taint:
+    """Keeps claims that do not tolerate it from being given a device.
+
+    Attributes:
+        key: Qualified by a domain.
+        effect: ``NoSchedule``, ``NoExecute`` or ``None``.
+    """
+
+    key: str
+    value: str
+    effect: str
+
+
+@attrs.frozen(kw_only=True)
 class Device:
     """One device as its slice tells it.
 
     Attributes:
         name: DNS label, unique in its pool, the same over reboots and renames.
         identity: What the thing is, physically; also its key in the ledger.
-        type: ``nic``, ``nic-shared``, ``nic-vfio``, ``rdma``.
+        type: ``nic``, ``nic-shared``, ``nic-vfio``, ``rdma``, ``gpu``, ``mig``, ``vfio``,
+            ``generic``.
         attributes: Bare names belong to the driver's domain.
         shared: The device may be allocated to several claims, by its capacities.
+        taints: What keeps claims from it for now.
         bucket: Devices of one bucket are placed side by side, so that what changes together is
             written together.
     """
@@ -69,6 +85,7 @@ class Device:
     attributes: Mapping[str, Attribute]
     capacity: Mapping[str, Capacity] = attrs.field(factory=dict)
     shared: bool = False
+    taints: tuple[Taint, ...] = ()
     bucket: str = ""
 
 

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import Final
 
 import attrs
 
 from berth.model.device import Attribute, Capacity, Exclusion
 from berth.model.edits import Edits
+
+ABSENT: Final = "absent"
+"""Why a device that somebody holds is unhealthy: the machine does not show it any more."""
 
 
 class Door(Enum):
@@ -48,13 +52,17 @@ class Peripheral:
         resource: Extended resource name at the plugin door; empty when that door is closed.
         ids: Its ids at the plugin door, one for each share; empty when that door is closed.
         slots: How many may hold it at once.
+        many: A container may have several of its shares.
+        pack: Its shares are given before those of the next device.
         numa: NUMA nodes that it is near to; empty when the machine does not say.
         pcie_root: PCIe root complex, as in the standard attribute; empty when it is none's.
         edits: What a container gets of it, by what the machine shows now.
+        admin: What a container gets that only looks at it (``adminAccess``).
         common: What a container gets once, however many devices of ``kind`` it has.
         path: Its node or PCI address, for people.
         exclusion: Why it is not offered; ``None`` when it is.
         unhealthy: Why it is offered as unhealthy, such as ``absent``; empty when it is well.
+        held_by: Who has it now, in words for people.
     """
 
     identity: str
@@ -67,12 +75,16 @@ class Peripheral:
     resource: str = ""
     ids: tuple[str, ...] = ()
     slots: int = 1
+    many: bool = False
+    pack: bool = False
     numa: tuple[int, ...] = ()
     pcie_root: str = ""
     attributes: Mapping[str, Attribute] = attrs.field(factory=dict)
     capacity: Mapping[str, Capacity] = attrs.field(factory=dict)
-    edits: Edits = Edits()
-    common: Edits = Edits()
+    edits: Edits = attrs.field(factory=Edits)
+    admin: Edits = attrs.field(factory=Edits)
+    common: Edits = attrs.field(factory=Edits)
     path: str = ""
     exclusion: Exclusion | None = None
     unhealthy: str = ""
+    held_by: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from typing import TypeVar
 from berth.errors import StateError
 from berth.model.structure import Misfit, from_json, to_json
 from berth.nic.record import NicRecord
+from berth.node.given import Given
 from berth.node.record import SCHEMA, ClaimRecord
 
 T = TypeVar("T")
@@ -24,7 +25,7 @@ class DamagedRecord(StateError):
     """A file is no record of any program; it is set aside, unlike one of a newer program."""
 
 
-def to_bytes(record: ClaimRecord | NicRecord) -> bytes:
+def to_bytes(record: ClaimRecord | Given | NicRecord) -> bytes:
     """The file of a record."""
     document = {"schema": SCHEMA, "record": to_json(record)}
     # Indented it would be written by Python instead of C, for four times as long.
@@ -39,6 +40,11 @@ def claim_from_bytes(content: bytes, *, where: str) -> ClaimRecord:
         StateError: It is one of a newer program.
     """
     return _from_bytes(content, ClaimRecord, where)
+
+
+def given_from_bytes(content: bytes, *, where: str) -> Given:
+    """Read the file of what the device plugin gave; raises as `claim_from_bytes` does."""
+    return _from_bytes(content, Given, where)
 
 
 def nic_from_bytes(content: bytes, *, where: str) -> NicRecord:

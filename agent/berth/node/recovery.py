@@ -148,23 +148,16 @@ def holds_of(record: ClaimRecord) -> tuple[Hold, ...]:
     """The ledger's entries that a record stands for."""
     return tuple(
         Hold(
-            key=device.identity,
+            key=key,
             device=device.result.device,
-            claim=record.claim,
-            share=_share(record, index),
+            holder=record.claim,
+            share=device.share,
             slots=device.slots,
             limit=device.slot_limit,
         )
-        for index, device in enumerate(record.devices)
-        if device.nic is not None
+        for device in record.devices
+        for key in device.keys
     )
-
-
-def _share(record: ClaimRecord, index: int) -> str | None:
-    device = record.devices[index]
-    if device.nic is None or not device.nic.is_child:
-        return None
-    return device.result.share_id
 
 
 def _after_reboot(nic: NicRecord) -> NicRecord:

@@ -135,7 +135,7 @@ HOLDS = holds_view(
         Hold(
             key="k",
             device="parent-0000-01-00-0",
-            claim=ClaimRef(namespace="default", name="late", uid="v"),
+            holder=ClaimRef(namespace="default", name="late", uid="v"),
             share="s",
             slots=2,
             limit=32,

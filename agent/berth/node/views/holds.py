@@ -18,7 +18,7 @@ def holds_view(records: Iterable[ClaimRecord], holds: Iterable[Hold]) -> dict[st
         if device.nic is not None
     ]
     known = {(entry["claim_uid"], entry["identity"]) for entry in entries}
-    entries += [_bare_entry(hold) for hold in holds if (hold.claim.uid, hold.key) not in known]
+    entries += [_bare_entry(hold) for hold in holds if (hold.holder.uid, hold.key) not in known]
     return {"holds": sorted(entries, key=lambda entry: (entry["device"], entry["claim"]))}
 
 
@@ -61,8 +61,8 @@ def _bare_entry(hold: Hold) -> dict[str, Any]:
     return {
         "device": hold.device,
         "identity": hold.key,
-        "claim": str(hold.claim),
-        "claim_uid": hold.claim.uid,
+        "claim": str(hold.holder),
+        "claim_uid": hold.holder.uid,
         "request": "",
         "pods": [],
         "share": hold.share or "",

@@ -96,8 +96,8 @@ def test_holds_are_told_from_record_and_ledger() -> None:
 
     other = ClaimRef(namespace="default", name="late", uid="late-uid")
     holds = [
-        Hold(key="pci:0000:41:00.0", device=DEVICE, claim=CLAIM),
-        Hold(key="link:boot:9", device="nic-lab-veth0", claim=other),
+        Hold(key="pci:0000:41:00.0", device=DEVICE, holder=CLAIM),
+        Hold(key="link:boot:9", device="nic-lab-veth0", holder=other),
     ]
     answer = holds_view([claim_record(nic_record(Stage.ATTACHED))], holds)
 
