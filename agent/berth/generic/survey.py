@@ -5,7 +5,6 @@ Source: GH §4, §5.1.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -16,7 +15,7 @@ from berth.config.finding import toml_text
 from berth.config.forms import listed
 from berth.config.generic import GenericGroup
 from berth.generic.attributes import TYPE, attributes, neutral
-from berth.generic.edits import Given, Subject, edits, given
+from berth.generic.edits import Given, Subject, admin_edits, edits, given
 from berth.generic.identity import (
     Memory,
     alike_names,
@@ -33,7 +32,7 @@ from berth.host.nodefacts import DevNode, NodeScan
 from berth.model.device import Attribute, Capacity, Exclusion
 from berth.model.edits import Edits
 from berth.model.names import printable
-from berth.model.peripheral import Door, Peripheral
+from berth.model.peripheral import ABSENT, Door, Peripheral
 
 LIST_LIMIT: Final = 3 * 2**20
 """Most bytes of a resource's list; gRPC takes 4 MiB in one message (GH §4)."""
@@ -87,10 +86,12 @@ def survey(
     own = neutral(groups)
     surveyor = _Surveyor(by_name=by_name, own=own, driver=driver, auto=auto)
     overlaps = {node.number: [group for group, _ in found] for node, found in fitting}
-    same = _repeated(subject.identity for subject in subjects)
+    alike: dict[str, list[Subject]] = {}
+    for subject in subjects:
+        alike.setdefault(subject.identity, []).append(subject)
     peripherals = [
-        surveyor.peripheral(subject, overlaps[subject.node.number], subject.identity in same)
-        for subject in subjects
+        surveyor.peripheral(same[0], overlaps[same[0].node.number], same[1:])
+        for same in alike.values()
     ]
     return GenericSurvey(
         peripherals=_within_lists(sorted(peripherals, key=lambda each: each.name)),
@@ -104,7 +105,8 @@ def absent(peripheral: Peripheral) -> Peripheral:
 
     The numbers may be another device's by now, so nothing of it can be handed out.
     """
-    return attrs.evolve(peripheral, unhealthy="absent", exclusion=None, edits=Edits())
+    bare = attrs.evolve(peripheral, edits=Edits(), admin=Edits())
+    return attrs.evolve(bare, unhealthy=ABSENT, exclusion=None)
 
 
 def lasting_keys(keys: Iterable[str]) -> tuple[str, ...]:
@@ -146,12 +148,17 @@ class _Surveyor:
     auto: Door
 
     def peripheral(
-        self, subject: Subject, groups: Sequence[GenericGroup], ambiguous: bool
+        self, subject: Subject, groups: Sequence[GenericGroup], same: Sequence[Subject]
     ) -> Peripheral:
-        """The device that a node is, offered or not."""
+        """The device that a node is, offered or not.
+
+        Args:
+            groups: Those that select it.
+            same: Other nodes that would be the same device.
+        """
         group, node = subject.group, subject.node
         door = _door(group, self.auto)
-        nodes, made, reason = self._made(subject, groups, ambiguous=ambiguous)
+        nodes, made, reason = self._made(subject, groups, same)
         numa = node.pci.numa_node if node.pci is not None else None
         return Peripheral(
             identity=subject.identity,
@@ -169,15 +176,16 @@ class _Surveyor:
             attributes=attributes(node, group, self.own),
             capacity=_capacity(group.count),
             edits=made,
+            admin=admin_edits(made, group),
             path=printable(node.path),
             exclusion=reason,
         )
 
     def _made(
-        self, subject: Subject, groups: Sequence[GenericGroup], *, ambiguous: bool
+        self, subject: Subject, groups: Sequence[GenericGroup], same: Sequence[Subject]
     ) -> tuple[tuple[Given, ...], Edits, Exclusion | None]:
         """The nodes and edits of a device; nothing of one that is not offered."""
-        reason = _refused(subject, groups, ambiguous=ambiguous)
+        reason = _refused(subject, groups, same)
         if reason is not None:
             return (), Edits(), reason
         nodes = given(subject, self.by_name)
@@ -199,13 +207,14 @@ def _door(group: GenericGroup, auto: Door) -> Door:
 
 
 def _refused(
-    subject: Subject, groups: Sequence[GenericGroup], *, ambiguous: bool
+    subject: Subject, groups: Sequence[GenericGroup], same: Sequence[Subject]
 ) -> Exclusion | None:
     if len(groups) > 1:
         told = listed([toml_text(group.name) for group in groups])
         return Exclusion(reason="overlap", detail=f"groups {told} all select it")
-    if ambiguous:
-        detail = f"another node is {subject.identity} too, and nothing tells them apart"
+    if same:
+        told = listed([printable(each.node.path) for each in (subject, *same)])
+        detail = f"{told} are all {subject.identity}, and nothing tells them apart"
         return Exclusion(reason="ambiguous", detail=detail)
     return refusal(subject.node, subject.group)
 
@@ -237,16 +246,12 @@ def _within_lists(peripherals: Iterable[Peripheral]) -> tuple[Peripheral, ...]:
         if each.exclusion is None and used.get(each.resource, 0) + size > LIST_LIMIT:
             detail = f"the list of {each.resource} would be longer than 3 MiB; lower count"
             reason = Exclusion(reason="list-too-long", detail=detail)
-            kept.append(attrs.evolve(each, exclusion=reason, edits=Edits()))
+            kept.append(attrs.evolve(each, exclusion=reason, edits=Edits(), admin=Edits()))
             continue
         if each.exclusion is None:
             used[each.resource] = used.get(each.resource, 0) + size
         kept.append(each)
     return tuple(kept)
-
-
-def _repeated(texts: Iterable[str]) -> frozenset[str]:
-    return frozenset(text for text, number in Counter(texts).items() if number > 1)
 
 
 def _warnings(

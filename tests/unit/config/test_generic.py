@@ -89,7 +89,7 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
 name = "modem"
 match = { usb = { vendor = 403 } }
 count = 2000
-permisions = "rw"
+permission = "rw"
 permissions = "rx"
 health = { interval_s = 60 }
 [[generic]]
@@ -107,7 +107,7 @@ match = {}
             "it must be a whole number from 1 to 1024"
         ),
         (
-            'agent.toml:5: [[generic]] 1 "modem": permisions is unknown: the keys here are name, '
+            'agent.toml:5: [[generic]] 1 "modem": permission is unknown: the keys here are name, '
             "match, nodes, with, rename, permissions, mounts, env, count, allow_block, "
             "allow_outside_dev, attributes, door, resource, inject, admin_permissions and health; "
             "nearest is permissions"

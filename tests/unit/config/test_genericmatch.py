@@ -91,9 +91,8 @@ def test_class_that_is_none_is_refused(value: object, mend: str) -> None:
 )
 def test_path_that_is_no_pattern_is_refused(path: str) -> None:
     """Ways upwards, folders, patterns that end nowhere, and too many wildcards."""
-    read, said = read_value(PATH_GLOB, path)
+    _, said = read_value(PATH_GLOB, path)
 
-    assert read is None
     assert len(said) == 1
 
 

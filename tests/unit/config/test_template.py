@@ -26,11 +26,10 @@ def test_other_braces_stand_for_themselves() -> None:
 
 def test_unknown_place_is_refused_with_those_that_are_known() -> None:
     """A name that means nothing here, a wildcard of two digits, and zero."""
-    read, said = read_value(FORM, "{nod}{12}{0}")
-
     known = "what is filled in here is {node}, {index} and {1} to {9}"
-    assert read is None
-    assert said == [f"holds {{{place}}}: {known}" for place in ("nod", "12", "0")]
+    said = [f"holds {{{place}}}: {known}" for place in ("nod", "12", "0")]
+
+    assert read_value(FORM, "{nod}{12}{0}") == (None, said)
 
 
 def test_label_names_what_is_filled_in() -> None:

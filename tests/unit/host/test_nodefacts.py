@@ -14,7 +14,7 @@ from berth.model.edits import NodeType
         ("ttyUSB0", "ttyUSB"),
         ("ttyUSB12", "ttyUSB"),
         ("pcmC10D0c", "pcmCD0c"),
-        ("renderD128", "renderD"),
+        ("nvidia3", "nvidia"),
         ("nvme0n1p2", "nvmen1p2"),
         ("sda", "sd"),
         ("sdab3", "sd3"),
