@@ -7,6 +7,7 @@ right to make them a test skips loudly.
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -119,6 +120,17 @@ class NodeTree:
         (port / "tty").mkdir(parents=True)
         (port / "port_number").write_text("0\n")
         return self.device(port / "tty" / f"ttyUSB{number}", f"188:{number}")
+
+    def unplug(self, ports: str) -> None:
+        """Take a USB device out, with its nodes and whatever hangs from it."""
+        (folder,) = (self.sys / "devices" / XHCI / "usb1").rglob(f"1-{ports}")
+        for uevent in folder.rglob("uevent"):
+            facts = dict(line.split("=") for line in uevent.read_text().split())
+            (self.dev / facts["DEVNAME"]).unlink()
+            (self.sys / "dev/char" / f"{facts['MAJOR']}:{facts['MINOR']}").unlink()
+        for interface in folder.glob("*:1.*"):
+            (self.sys / "bus/usb/devices" / interface.name).unlink()
+        shutil.rmtree(folder)
 
     def link(self, name: str, target: str) -> Path:
         """Make a link below ``/dev``, to a name below it or to an absolute path."""

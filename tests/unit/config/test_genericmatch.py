@@ -134,6 +134,9 @@ def test_names_that_cannot_be_are_refused() -> None:
     assert read_table(GenericMatch, 'path = "/dev/x"\nproperties = {}')[1] == [
         "[properties] is empty: it must name at least one; or drop the line"
     ]
+    assert read_table(GenericMatch, 'properties = { A = "x", B = 3 }')[1][0].startswith(
+        "[properties] B is the number 3: it must be text of 1 to 256 bytes"
+    )
     assert read_table(GenericMatch, "properties = 3")[1] == [
         'properties is 3: it must be a table of udev properties such as { ID_MODEL = "Camera*" }'
     ]
