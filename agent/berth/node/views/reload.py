@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
 from berth.config.finding import toml_text
-from berth.config.nic import NicTable
+from berth.config.generic import GenericGroup
+from berth.config.nic import NicGroup, NicTable
 from berth.config.schema import Config
+
+_Group: TypeAlias = "NicGroup | GenericGroup"
 
 
 def reload_view(
@@ -26,25 +29,30 @@ def reload_view(
         "at_next_start": [
             f"[{name}] {change}"
             for name, old, new in _members(before, after)
-            if name != "nic"
+            if name not in {"nic", "generic"}
             for change in _changes(old, new)
-        ],
+        ]
+        + [*_group_changes("generic", before.generic, after.generic)],
         "warnings": list(warnings),
     }
 
 
 def _nic_changes(before: NicTable, after: NicTable) -> Iterator[str]:
     yield from (f"[nic] {change}" for change in _changes(before, after, but="groups"))
-    old = {group.name: group for group in before.groups}
-    new = {group.name: group for group in after.groups}
+    yield from _group_changes("nic.group", before.groups, after.groups)
+
+
+def _group_changes(header: str, before: Sequence[_Group], after: Sequence[_Group]) -> Iterator[str]:
+    old = {group.name: group for group in before}
+    new = {group.name: group for group in after}
     for name, group in new.items():
         if name not in old:
-            yield f'[[nic.group]] "{name}" is new'
+            yield f'[[{header}]] "{name}" is new'
         elif differing := [key for key, a, b in _members(old[name], group) if a != b]:
-            yield f'[[nic.group]] "{name}" has another {", ".join(differing)}'
-    yield from (f'[[nic.group]] "{name}" is gone' for name in old if name not in new)
+            yield f'[[{header}]] "{name}" has another {", ".join(differing)}'
+    yield from (f'[[{header}]] "{name}" is gone' for name in old if name not in new)
     if [name for name in old if name in new] != [name for name in new if name in old]:
-        yield "[[nic.group]] has another order"
+        yield f"[[{header}]] has another order"
 
 
 def _changes(before: Any, after: Any, *, but: str = "") -> Iterator[str]:

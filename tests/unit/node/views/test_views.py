@@ -9,6 +9,8 @@ from typing import Any
 import attrs
 import pytest
 
+from berth.config.generic import GenericGroup
+from berth.config.genericmatch import GenericMatch
 from berth.config.match import NicMatch
 from berth.config.nic import NicGroup, NicTable
 from berth.config.schema import Config, KubernetesTable, NriTable
@@ -273,6 +275,20 @@ def test_reload_tells_what_takes_effect_and_what_waits() -> None:
         ],
         "warnings": ["w"],
     }
+
+
+def test_reload_tells_groups_of_generic_devices() -> None:
+    """By their names, as groups of NICs; they wait for a start."""
+    one = GenericGroup(name="a", match=GenericMatch(subsystem=("tty",)))
+    before = Config(generic=(one, attrs.evolve(one, name="b")))
+    after = Config(generic=(attrs.evolve(one, count=2), attrs.evolve(one, name="c")))
+
+    answer = reload_view(before, after, path=Path("/x"))
+
+    assert (answer["applied"], answer["at_next_start"]) == (
+        [],
+        ['[[generic]] "a" has another count', '[[generic]] "c" is new', '[[generic]] "b" is gone'],
+    )
 
 
 def test_reload_when_nothing_changed() -> None:
