@@ -7,14 +7,15 @@ what stands here, so a key is described once. Tables about devices have a module
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Final
 
 import attrs
 
-from berth.config.decode import Written, key, table
-from berth.config.finding import Cursor, toml_text
+from berth.config.decode import Written, key, table, tables
+from berth.config.finding import Cursor, Steps, toml_text
 from berth.config.forms import (
     PATH,
     Choice,
@@ -25,7 +26,9 @@ from berth.config.forms import (
     Several,
     Text,
 )
+from berth.config.generic import GenericGroup, check_groups
 from berth.config.nic import NicTable
+from berth.model.device import Attribute
 from berth.model.names import is_dns_subdomain
 
 _ADDRESS: Final = re.compile(
@@ -235,6 +238,12 @@ class Config:
     plugin: PluginTable = table(PluginTable, "The door to kubelet's older device plugin interface.")
     metrics: MetricsTable = table(MetricsTable, "Figures for a monitoring system.")
     nic: NicTable = table(NicTable, "Network devices.")
+    generic: tuple[GenericGroup, ...] = tables(
+        GenericGroup,
+        "Devices that are used through device nodes.",
+        name="generic",
+        check=check_groups,
+    )
 
     def check(self, cursor: Cursor, written: Written) -> None:
         """What concerns several tables."""
@@ -247,10 +256,13 @@ class Config:
         """A name in the driver's own domain is the bare name, written in another way."""
         if "dra" in written.at_fault:
             return
-        for number, group in enumerate(self.nic.groups):
-            for name in group.attributes:
+        own: list[tuple[Steps, Mapping[str, Attribute]]]
+        own = [(("nic", "group", n), each.attributes) for n, each in enumerate(self.nic.groups)]
+        own += [(("generic", n), each.attributes) for n, each in enumerate(self.generic)]
+        for steps, attributes in own:
+            for name in attributes:
                 domain, slash, bare = name.rpartition("/")
                 if slash and domain == self.dra.driver:
-                    cursor.at("nic", "group", number, "attributes", name).say(
+                    cursor.at(*steps, "attributes", name).say(
                         f"lies in {domain}, the driver's own domain", mend=f"write {bare}"
                     )

@@ -158,6 +158,14 @@ class Sysfs:
         self._functions = lasting
         return tuple(sorted(found, key=lambda function: function.address))
 
+    def function(self, address: str) -> PciFunction | None:
+        """One function, whatever its class says; ``None`` when it is not there.
+
+        RDMA devices are not looked for.
+        """
+        lasting = self._lasting(address)
+        return None if lasting is None else self._passing(lasting, ())
+
     def has_function(self, address: str) -> bool:
         """Whether the function is in the machine now."""
         return (self._pci / address).exists()
