@@ -4,7 +4,8 @@ Theory. What kubelet insists on comes first. The rest is taken from units that a
 then from those that are held, ill or unknown: a preference is a hint, so a sick device is never a
 reason to fail. Among equals, a NUMA node that has all that is needed is better than two, there a
 PCIe root that has it, and of several the one whose devices are shared least (``spread``) or most
-(``pack``), then the one with the least to spare.
+(``pack``), then the one with the least to spare. Where several NUMA nodes have all, the one that
+has it at the fewest roots is taken.
 
 All of it is counted from the values given: nothing is asked of the machine here.
 
@@ -13,6 +14,7 @@ Source: GH §5.1, §1.7; KC §2.2 (when kubelet asks, and what it makes of the a
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
@@ -141,11 +143,13 @@ class _Choice:
         far = [group for key, group in groups.items() if not _is_near(key, anchors)]
         chosen: list[Unit] = []
         for part in (near, far):
-            for group in self._fewest(part, need - len(chosen)):
+            for group in self._fewest(part, need - len(chosen), narrower):
                 chosen += self._near(group, need - len(chosen), narrower)
         return chosen
 
-    def _fewest(self, groups: Iterable[list[Unit]], need: int) -> list[list[Unit]]:
+    def _fewest(
+        self, groups: Iterable[list[Unit]], need: int, narrower: Sequence[Domain]
+    ) -> list[list[Unit]]:
         """As few groups as have what is needed, to be emptied in this order."""
         ordered = sorted(groups, key=len, reverse=True)
         taken: list[list[Unit]] = []
@@ -153,13 +157,17 @@ class _Choice:
             if len(ordered[0]) >= need:
                 wanted = need
                 fitting = [group for group in ordered if len(group) >= need]
-                return [*taken, min(fitting, key=lambda group: self._rank(group, wanted))]
+                return [*taken, min(fitting, key=lambda group: self._rank(group, wanted, narrower))]
             taken.append(ordered.pop(0))
             need -= len(taken[-1])
         return taken
 
-    def _rank(self, group: Sequence[Unit], need: int) -> tuple[int, int]:
-        return sum(sorted(map(self._cost, group))[:need]), len(group)
+    def _rank(
+        self, group: Sequence[Unit], need: int, narrower: Sequence[Domain]
+    ) -> tuple[tuple[int, ...], int, int]:
+        """The less the better: narrower domains to take from, devices' costs, what is to spare."""
+        pieces = tuple(_pieces(group, need, domain) for domain in narrower)
+        return pieces, sum(sorted(map(self._cost, group))[:need]), len(group)
 
     def _place(self, unit: Unit) -> tuple[int, int]:
         # All shares of a device in a row, for the case that they are heaped.
@@ -167,6 +175,12 @@ class _Choice:
 
     def _cost(self, unit: Unit) -> int:
         return self._costs.get(unit.device, 0)
+
+
+def _pieces(units: Iterable[Unit], need: int, domain: Domain) -> int:
+    """Of how many domains units must be taken, at least."""
+    sizes = sorted(Counter(map(domain, units)).values(), reverse=True)
+    return next((n for n, size in enumerate(itertools.accumulate(sizes), 1) if size >= need), 0)
 
 
 def _layers(units: Iterable[Unit]) -> list[list[Unit]]:
