@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from berth.model.resource import ClaimUsage, ContainerRef, PodUsages, Usage
+from berth.model.resource import ClaimUsage, ContainerRef, PodUsages, Resource, Usage
 from berth.pb import podresources_v1_pb2 as pb
 
 
@@ -64,7 +64,20 @@ def read_allocatable(answer: pb.AllocatableResourcesResponse) -> dict[str, tuple
     return {name: tuple(ids) for name, ids in found.items()}
 
 
-def strange_ids(listed: Collection[str], known: Collection[str]) -> tuple[str, ...]:
-    """Ids that kubelet lists under a name of ours and that are not ours: another plugin's."""
-    ours = set(known)
-    return tuple(name for name in listed if name not in ours)
+def compare_ids(listed: Collection[str], resource: Resource) -> str:
+    """Say how the ids that kubelet takes for healthy are not a resource's; empty if they are.
+
+    Ids that are not ours are another plugin's. None of ours although some are healthy: kubelet's
+    last word of the resource was not ours. A part of them tells nothing, lists take their time.
+    """
+    ours = {unit.id for unit in resource.units}
+    strange = sorted(set(listed) - ours)
+    healthy = sum(unit.healthy for unit in resource.units)
+    if strange:
+        return (
+            f"another plugin has registered {resource.name}: kubelet lists {len(strange)} ids that"
+            f" are not ours, such as {strange[0]}"
+        )
+    if healthy and not listed:
+        return f"kubelet lists none of the {healthy} healthy ids of {resource.name}"
+    return ""

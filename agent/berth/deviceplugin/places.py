@@ -40,7 +40,7 @@ class Places:
 
     Attributes:
         folder: Where kubelet's socket and those of all plugins are.
-        own: Our socket; of a name that nobody has, and that we never had.
+        own: A socket for us, of a name that nobody has and that we never had.
         kin: What the names of all our sockets for this resource begin with.
     """
 

@@ -3,25 +3,38 @@
 Endpoints come and go with the names of resources; a resource that has lost its units keeps its own,
 with an empty list, as a node whose last GPU is away for a while still has the resource.
 
-Source: GH §5.1; cases.md 1.
+Kubelet's books are compared with ours now and then. It tells nobody when another plugin registers a
+resource, nor when it has given one up; PodResources is where both can be seen.
+
+Source: GH §5.1; cases.md 1; `berth.deviceplugin.registration`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import attrs
 import trio
 
-from berth.deviceplugin.endpoint import Endpoint, EndpointState
+from berth.deviceplugin.endpoint import Endpoint
 from berth.deviceplugin.places import FOLDER
+from berth.deviceplugin.podresources import PodResources
+from berth.deviceplugin.registration import RegistrationState
 from berth.deviceplugin.service import Counter, ServiceStatistics
+from berth.errors import HostError
 from berth.model.resource import Resource
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 from berth.runtime.supervisor import Plugin
+
+COMPARE_S: Final = 30.0
+"""Between two comparisons of kubelet's books with ours, in seconds."""
+
+COMPARE_AGAIN_S: Final = 3.0
+"""The same after one that found a difference: two in a row count."""
 
 _log = get_log(__name__)
 
@@ -38,7 +51,7 @@ class ResourceStatistics:
     name: str
     units: int
     healthy: int
-    state: EndpointState
+    state: RegistrationState
     service: ServiceStatistics
 
     def __str__(self) -> str:
@@ -96,6 +109,7 @@ class PluginDoor:
         counter: Who has the resources and gives them out.
         private: Folder for grpcio's own sockets, which nobody else writes.
         folder: Kubelet's folder of device plugins; it is kubelet's to make.
+        pods: Whom to ask what kubelet's books say; ``None`` where nobody is asked.
     """
 
     def __init__(
@@ -106,6 +120,7 @@ class PluginDoor:
         counter: Counter,
         private: Path,
         folder: Path = FOLDER,
+        pods: PodResources | None = None,
     ) -> None:
         self.endpoints: Latest[Mapping[str, Endpoint]] = Latest({})
         """The endpoint of each resource that is offered now."""
@@ -114,6 +129,7 @@ class PluginDoor:
         self._counter = counter
         self._private = private
         self._folder = folder
+        self._pods = pods
         self._scopes: dict[str, trio.CancelScope] = {}
 
     def plugins(self) -> tuple[Plugin, ...]:
@@ -129,6 +145,8 @@ class PluginDoor:
         try:
             async with trio.open_nursery() as nursery:
                 task_status.started()
+                if self._pods is not None:
+                    nursery.start_soon(self._compare_books, self._pods)
                 async for resources in self._counter.resources.changes():
                     self._follow(resources, nursery)
         finally:
@@ -167,6 +185,29 @@ class PluginDoor:
             scope = self._scopes[resource.name] = trio.CancelScope()
             nursery.start_soon(_run, endpoint, scope, name=f"endpoint {resource.name}")
         self.endpoints.set(endpoints)
+
+    async def _compare_books(self, pods: PodResources) -> None:
+        """Compare what kubelet takes for healthy with what it was told, again and again."""
+        pause_s = COMPARE_S
+        while True:
+            await trio.sleep(pause_s)
+            pause_s = COMPARE_S
+            endpoints = self.endpoints.get().values()
+            if any(endpoint.state.get().registered for endpoint in endpoints):
+                pause_s = COMPARE_AGAIN_S if await self._compare_once(pods) else COMPARE_S
+
+    async def _compare_once(self, pods: PodResources) -> bool:
+        """Compare; gives whether there was a difference."""
+        try:
+            listed = await pods.list_allocatable()
+        except HostError as error:
+            _log.debug("kubelet's books cannot be compared with ours", reason=error)
+            return False
+        differences = [
+            endpoint.compare(listed.get(name, ()))
+            for name, endpoint in self.endpoints.get().items()
+        ]
+        return any(differences)
 
     def _endpoint(self, resource: Resource) -> Endpoint:
         return Endpoint(

@@ -88,6 +88,8 @@ class DevicePluginService:
     def __init__(self, feed: Latest[Resource], counter: Counter) -> None:
         self.watchers: Latest[int] = Latest(0)
         """Streams on which lists are sent now; kubelet keeps one."""
+        self.allocations: Latest[int] = Latest(0)
+        """Containers that are being given something now."""
         self._feed = feed
         self._counter = counter
         self._statistics = ServiceStatistics()
@@ -166,6 +168,7 @@ class DevicePluginService:
     async def _allocate(self, request: pb.AllocateRequest, _call: Call) -> pb.AllocateResponse:
         began = trio.current_time()
         resource = self._feed.get().name
+        self.allocations.set(self.allocations.get() + 1)
         try:
             ids = read_ids(request, self._feed.get())
             grant = await self._grant(resource, ids)
@@ -175,6 +178,8 @@ class DevicePluginService:
                 "units are refused, the pod fails admission", resource=resource, reason=error
             )
             raise
+        finally:
+            self.allocations.set(self.allocations.get() - 1)
         self._count(allocated=1)
         took_s = trio.current_time() - began
         _log.info("units allocated", resource=resource, ids=",".join(ids), took_s=took_s)

@@ -29,15 +29,18 @@ class PluginCaller:
     """One registered plugin.
 
     Attributes:
+        endpoint: Path of its socket.
         options: What it says of itself; those of its registration are not read.
-        scope: Ends the connection.
+        listening: Ends the following of its list.
+        forgotten: Whether a second registration of its path failed, so that its end goes unseen.
     """
 
     resource: str
     endpoint: str
     channel: GrpcChannel
     options: pb.DevicePluginOptions
-    scope: trio.CancelScope
+    listening: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    forgotten: bool = False
 
     async def prefer(
         self, available: Collection[str], must: Collection[str], size: int

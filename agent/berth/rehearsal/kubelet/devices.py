@@ -1,4 +1,4 @@
-"""Kubelet's device manager: extended resources registered, counted and given to pods.
+"""Kubelet's device manager: extended resources counted and given to pods.
 
 One object is one life, as with `Kubelet`, beside which it runs. At its start it removes every
 socket in its folder; its own socket stays there when it ends, as that of a killed kubelet does.
@@ -23,7 +23,6 @@ import trio
 
 from berth.errors import BerthError, RemoteProtocolError
 from berth.model.resource import ContainerRef
-from berth.pb import deviceplugin_v1beta1_pb2 as pb
 from berth.rehearsal.kubelet.books import (
     CHECKPOINT,
     Allotment,
@@ -31,16 +30,12 @@ from berth.rehearsal.kubelet.books import (
     read_checkpoint,
     write_checkpoint,
 )
-from berth.rehearsal.kubelet.devicecalls import SERVICE, PluginCaller, judge
+from berth.rehearsal.kubelet.extended import ExtendedPlugins
 from berth.rehearsal.kubelet.notes import Act, Note, Report
 from berth.rehearsal.kubelet.podlist import PodList
 from berth.runtime.asyncthread import AsyncioThread
-from berth.runtime.grpcbridge import GrpcChannel, GrpcServer, open_channel
-from berth.runtime.latest import Latest
-from berth.runtime.methods import Call, Method, RpcError, Service, Status
-
-DIAL_S: Final = 10.0
-"""What a plugin has for answering when it registers, in seconds."""
+from berth.runtime.grpcbridge import GrpcServer
+from berth.runtime.methods import Service
 
 _lives: Final = itertools.count(1)
 
@@ -63,27 +58,26 @@ class KubeletDevices:
         private: Path,
         report: Report = lambda _: None,
     ) -> None:
-        self.resources: Latest[Mapping[str, ResourceState]] = Latest({})
-        """Every resource that a plugin has registered in this life."""
-        self.pods = PodList(allotments=lambda: self._allotments, resources=self.resources.get)
+        self.plugins = ExtendedPlugins(thread, root / "device-plugins", report=report)
+        """Those that registered in this life, and their resources."""
+        self._resources = self.plugins.resources
+        self.pods = PodList(allotments=lambda: self._allotments, resources=self._resources.get)
         self._thread = thread
         self._folder = root / "device-plugins"
         self._pods_folder = root / "pod-resources"
         self._private = private
         self._report = report
-        self._callers: dict[str, PluginCaller] = {}
         self._allotments: list[Allotment] = []
         self._admission = trio.Lock()
-        self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Be there until cancelled; ``started()`` when plugins can register."""
         self._begin()
         async with trio.open_nursery() as nursery:
-            self._nursery = nursery
             pods = self._pods_folder / "kubelet.sock"
             await nursery.start(self._serve, self.pods.service(), pods)
-            await nursery.start(self._serve, self._service(), self._folder / "kubelet.sock")
+            service = self.plugins.service(nursery)
+            await nursery.start(self._serve, service, self._folder / "kubelet.sock")
             task_status.started()
 
     def _begin(self) -> None:
@@ -111,12 +105,12 @@ class KubeletDevices:
 
     def capacity(self, resource: str) -> int:
         """What the node says to have of a resource."""
-        state = self.resources.get().get(resource)
+        state = self._resources.get().get(resource)
         return 0 if state is None else state.capacity(trio.current_time())
 
     def allocatable(self, resource: str) -> int:
         """How much of it pods may have, those that have it already included."""
-        state = self.resources.get().get(resource)
+        state = self._resources.get().get(resource)
         return 0 if state is None else len(state.healthy)
 
     async def wait_allocatable(self, resource: str, count: int) -> None:
@@ -126,7 +120,7 @@ class KubeletDevices:
             state = now.get(resource)
             return state is not None and state.ended_at is None and len(state.healthy) == count
 
-        await self.resources.wait_value(holds)
+        await self._resources.wait_value(holds)
 
     async def admit(
         self, namespace: str, pod: str, demands: Mapping[str, Mapping[str, int]]
@@ -171,7 +165,7 @@ class KubeletDevices:
         (self._folder / CHECKPOINT).write_text(write_checkpoint(self._allotments))
 
     async def _allot(self, ref: ContainerRef, resource: str, count: int) -> Allotment:
-        state = self.resources.get().get(resource)
+        state = self._resources.get().get(resource)
         healthy = () if state is None else state.healthy
         for item in self._allotments:
             if (item.container, item.resource) == (ref, resource):
@@ -184,7 +178,7 @@ class KubeletDevices:
                 )
         used = {name for item in self._allotments if item.resource == resource for name in item.ids}
         ids = await self._choose(resource, [name for name in healthy if name not in used], count)
-        answer = await self._callers[resource].allocate(ids)
+        answer = await self.plugins.caller(resource).allocate(ids)
         allotment = Allotment(container=ref, resource=resource, ids=ids, answer=answer)
         self._write_down([*self._allotments, allotment])
         return allotment
@@ -196,101 +190,13 @@ class KubeletDevices:
                 f"Allocate failed due to requested number of devices unavailable for {resource}."
                 f" Requested: {count}, Available: {len(free)}, which is unexpected",
             )
-        caller = self._callers[resource]
+        caller = self.plugins.caller(resource)
         preferred: tuple[str, ...] = ()
         if len(free) > count and caller.options.get_preferred_allocation_available:
             preferred = await caller.prefer(free, (), count)
         return tuple(dict.fromkeys([*preferred, *free]))[:count]
 
-    def _service(self) -> Service:
-        return Service(
-            name="v1beta1.Registration",
-            methods=(
-                Method(
-                    name="Register",
-                    request=pb.RegisterRequest,
-                    reply=pb.Empty,
-                    handler=self._register,
-                ),
-            ),
-        )
-
-    async def _register(self, request: pb.RegisterRequest, _call: Call) -> pb.Empty:
-        fault = judge(request)
-        if not fault and self._nursery is not None:
-            fault = await self._nursery.start(self._hold, request)
-        if fault:
-            self._report(Note(act=Act.REFUSED, subject=request.resource_name, detail=fault))
-            raise RpcError("", fault, code=Status.UNKNOWN)
-        self._report(
-            Note(act=Act.REGISTERED, subject=request.resource_name, detail=request.endpoint)
-        )
-        return pb.Empty()
-
-    async def _hold(
-        self, request: pb.RegisterRequest, *, task_status: trio.TaskStatus[str]
-    ) -> None:
-        """Dial a plugin, ``started("")``, and follow its list; ``started`` tells why not."""
-        with trio.CancelScope() as scope:
-            async with open_channel(self._thread, self._folder / request.endpoint) as channel:
-                options = await _dial(channel)
-                if options is None:
-                    task_status.started(f"failed to dial device plugin {request.endpoint}")
-                    return
-                caller = PluginCaller(
-                    request.resource_name, request.endpoint, channel, options, scope
-                )
-                former = self._callers.get(caller.resource)
-                self._callers[caller.resource] = caller
-                if former is not None:
-                    former.scope.cancel()
-                task_status.started("")
-                await self._follow(caller)
-
-    async def _follow(self, caller: PluginCaller) -> None:
-        """Take each list as the whole truth, until there is none any more."""
-        try:
-            async with caller.channel.stream(
-                f"{SERVICE}/ListAndWatch", pb.Empty(), pb.ListAndWatchResponse
-            ) as lists:
-                async for answer in lists:
-                    self._set(
-                        caller, {item.ID: item.health == "Healthy" for item in answer.devices}
-                    )
-        except RpcError as error:
-            self._report(Note(act=Act.LOST, subject=caller.resource, detail=error.found))
-        finally:
-            if self._callers.get(caller.resource) is caller:
-                before = self.resources.get().get(caller.resource, ResourceState(devices={}))
-                self._set(caller, before.devices, ended_at=trio.current_time())
-
-    def _set(
-        self,
-        caller: PluginCaller,
-        devices: Mapping[str, bool],
-        *,
-        ended_at: float | None = None,
-    ) -> None:
-        if self._callers.get(caller.resource) is caller:
-            state = ResourceState(devices=devices, ended_at=ended_at)
-            self.resources.set({**self.resources.get(), caller.resource: state})
-            healthy = sum(devices.values()) if ended_at is None else 0
-            self._report(
-                Note(act=Act.LISTED, subject=caller.resource, detail=f"{healthy}/{len(devices)}")
-            )
-
 
 def _name_too(private: Path, public: Path) -> None:
     public.unlink(missing_ok=True)
     os.link(private, public)
-
-
-async def _dial(channel: GrpcChannel) -> pb.DevicePluginOptions | None:
-    try:
-        with trio.fail_after(DIAL_S):
-            await channel.wait_connected()
-            return await channel.unary(
-                f"{SERVICE}/GetDevicePluginOptions", pb.Empty(), pb.DevicePluginOptions
-            )
-    except (RpcError, trio.TooSlowError):
-        return None
