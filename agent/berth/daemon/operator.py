@@ -56,14 +56,16 @@ class Operator:
     def verbs(self) -> Mapping[str, Verb]:
         """What the operator's command may ask."""
         return {
-            "devices": _answer(lambda _: devices_view(self._parts.discovery.inventory.get())),
-            "holds": _answer(
-                lambda _: holds_view(self._parts.records.all(), self._parts.ledger.holds())
-            ),
+            "devices": _answer(lambda _: devices_view(self._parts.held.discovery.inventory.get())),
+            "holds": _answer(lambda _: self._holds()),
             "reload": self._reload,
             "status": _answer(lambda _: status_view(self._state())),
             "why": _answer(lambda request: why_view(str(request.get("what", "")), self._known())),
         }
+
+    def _holds(self) -> Mapping[str, Any]:
+        held = self._parts.held
+        return holds_view(held.records.all(), held.ledger.holds(), held.given.all())
 
     async def reload_by_signal(self) -> None:
         """Read the settings again; a refusal is told to the journal alone."""
@@ -105,8 +107,8 @@ class Operator:
             state_dir=self._parts.config.node.state_dir,
             driver=self._parts.config.dra.driver,
             plugins=self._supervisor.statistics(),
-            inventory=self._parts.discovery.inventory.get(),
-            records=self._parts.records.all(),
+            inventory=self._parts.held.discovery.inventory.get(),
+            records=self._parts.held.records.all(),
             node=publisher.choice if publisher is not None else None,
             nri=self._parts.nri.get(),
             nri_socket=self._parts.config.nri.socket,
@@ -119,8 +121,8 @@ class Operator:
     def _known(self) -> Knowledge:
         publisher = self._parts.publisher.get()
         return Knowledge(
-            records=self._parts.records.all(),
-            inventory=self._parts.discovery.inventory.get(),
+            records=self._parts.held.records.all(),
+            inventory=self._parts.held.discovery.inventory.get(),
             troubles=self._parts.troubles.all(),
             nri=self._parts.nri.get(),
             publication=publisher.statistics() if publisher is not None else None,

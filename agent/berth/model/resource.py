@@ -79,3 +79,35 @@ class Usage:
     container: ContainerRef
     resource: str
     ids: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class ClaimUsage:
+    """A device of a claim that a container has, as PodResources lists it (KC §10).
+
+    Attributes:
+        namespace: Of the claim, which is its pods' too.
+        name: Of the claim; PodResources tells no UID of it.
+        share_id: Which share; empty where the device is not shared.
+    """
+
+    container: ContainerRef
+    namespace: str
+    name: str
+    driver: str
+    pool: str
+    device: str
+    share_id: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class PodUsages:
+    """What the node's active pods have, through both doors.
+
+    Attributes:
+        usages: Ids of extended resources, one entry for a container and resource.
+        claims: Devices of claims.
+    """
+
+    usages: tuple[Usage, ...] = ()
+    claims: tuple[ClaimUsage, ...] = ()

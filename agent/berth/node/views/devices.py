@@ -1,4 +1,4 @@
-"""The answer to ``devices``: every NIC, offered or the reason why not."""
+"""The answer to ``devices``: every NIC and peripheral, offered or the reason why not."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import Any
 
 from berth.model.device import Nic
 from berth.model.inventory import Inventory
+from berth.model.peripheral import Door, Peripheral
 
 
 def devices_view(inventory: Inventory) -> dict[str, Any]:
-    """Every NIC that was seen or is held."""
+    """Every NIC that was seen or is held, and every other device that a group selects."""
     return {
-        "devices": [device_entry(nic, inventory) for nic in inventory.nics],
+        "devices": [
+            *(peripheral_entry(one, inventory) for one in inventory.peripherals),
+            *(device_entry(nic, inventory) for nic in inventory.nics),
+        ],
         "warnings": list(inventory.warnings),
     }
 
@@ -25,6 +29,11 @@ def device_entry(nic: Nic, inventory: Inventory) -> dict[str, Any]:
         "kind": nic.kind.value,
         "group": nic.group,
         "mode": nic.mode.value,
+        "door": Door.DRA.value,
+        "resource": "",
+        "path": "",
+        "slots": 1,
+        "health": "",
         "ifname": nic.ifname,
         "ifindex": nic.ifindex,
         "pci": nic.pci,
@@ -34,6 +43,32 @@ def device_entry(nic: Nic, inventory: Inventory) -> dict[str, Any]:
         "reason": nic.exclusion.reason if nic.exclusion else "",
         "detail": nic.exclusion.detail if nic.exclusion else "",
         "held_by": list(nic.held_by),
+    }
+
+
+def peripheral_entry(one: Peripheral, inventory: Inventory) -> dict[str, Any]:
+    """One device that stays where it is; ``offered`` says that a door shows it."""
+    at_plugin = one.door.opens_plugin and (one.exclusion is None or bool(one.held_by))
+    return {
+        "name": one.name,
+        "identity": one.identity,
+        "kind": one.type,
+        "group": one.group,
+        "mode": "shared" if one.slots > 1 else "exclusive",
+        "door": one.door.value,
+        "resource": one.resource,
+        "path": one.path,
+        "slots": one.slots,
+        "health": one.unhealthy,
+        "ifname": "",
+        "ifindex": 0,
+        "pci": str(one.attributes.get("resource.kubernetes.io/pciBusID", "")),
+        "driver": "",
+        "mac": "",
+        "offered": at_plugin or one.name in inventory.device_by_name,
+        "reason": one.exclusion.reason if one.exclusion else "",
+        "detail": one.exclusion.detail if one.exclusion else "",
+        "held_by": list(one.held_by),
     }
 
 

@@ -79,6 +79,11 @@ def test_devices_are_told_whole() -> None:
         "kind": "pci",
         "group": "",
         "mode": "exclusive",
+        "door": "dra",
+        "resource": "",
+        "path": "",
+        "slots": 1,
+        "health": "",
         "ifname": "eth0",
         "ifindex": 2,
         "pci": "0000:01:00.0",
@@ -106,6 +111,10 @@ def test_holds_are_told_from_record_and_ledger() -> None:
     assert answer["holds"][0] == {
         "device": DEVICE,
         "identity": "pci:0000:41:00.0",
+        "door": "dra",
+        "holder": "claim default/net",
+        "resource": "",
+        "since": "",
         "claim": "default/net",
         "claim_uid": CLAIM.uid,
         "request": "nic",
@@ -278,16 +287,17 @@ def test_reload_tells_what_takes_effect_and_what_waits() -> None:
 
 
 def test_reload_tells_groups_of_generic_devices() -> None:
-    """By their names, as groups of NICs; they wait for a start."""
+    """By their names, as groups of NICs; they take effect at once."""
     one = GenericGroup(name="a", match=GenericMatch(subsystem=("tty",)))
     before = Config(generic=(one, attrs.evolve(one, name="b")))
     after = Config(generic=(attrs.evolve(one, count=2), attrs.evolve(one, name="c")))
 
     answer = reload_view(before, after, path=Path("/x"))
 
+    told = ['a" has another count', 'c" is new', 'b" is gone']
     assert (answer["applied"], answer["at_next_start"]) == (
+        [f'[[generic]] "{text}' for text in told],
         [],
-        ['[[generic]] "a" has another count', '[[generic]] "c" is new', '[[generic]] "b" is gone'],
     )
 
 

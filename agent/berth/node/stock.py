@@ -1,0 +1,183 @@
+"""Keeps what the machine has beside NICs: looks when a device comes or goes, and tells.
+
+Device events come in bursts, and the kernel's before udev has made links and set properties; so a
+look follows a short time after the last one. Events can be lost, and some file systems tell none:
+while a group names paths with wildcards, a slow look goes on beside.
+
+Source: gpu-and-health.md §4 (hotplug).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import trio
+
+from berth.config.generic import GenericGroup
+from berth.errors import BerthError
+from berth.generic.identity import Memory
+from berth.generic.matching import wanted
+from berth.generic.survey import survey
+from berth.host.devnodes import NodeReader
+from berth.host.nodefacts import NodeScan, Wanted
+from berth.host.uevents import UeventMonitor, every_subsystem
+from berth.model.peripheral import Door, Peripheral
+from berth.runtime.backoff import BackOff
+from berth.runtime.latest import Latest
+from berth.runtime.logs import get_log
+from berth.runtime.threads import run_in_thread
+
+SETTLE_S: Final = 0.2
+"""From the last event to the look."""
+
+BURST_S: Final = 1.0
+"""Longest that a burst of events puts a look off."""
+
+RESCAN_S: Final = 60.0
+"""Between two looks that nobody asked for, while paths have wildcards."""
+
+_log = get_log(__name__)
+
+
+class Reads(Protocol):
+    """Whoever reads device nodes; it blocks."""
+
+    def read(self, wanted: Wanted) -> NodeScan:
+        """All nodes that are wanted."""
+        ...
+
+
+class Events(Protocol):
+    """Whoever hears of devices."""
+
+    async def receive(self) -> object:
+        """Wait for events."""
+        ...
+
+
+class Monitors(Protocol):
+    """Makes whoever hears of devices; it blocks."""
+
+    def __call__(self) -> Events:
+        """Listen from now on."""
+        ...
+
+
+def _listen() -> Events:
+    return UeventMonitor(every_subsystem())
+
+
+class Stock:
+    """The node's peripherals.
+
+    Args:
+        groups: The ``[[generic]]`` groups in force.
+        driver: Our driver's name, for names of resources.
+        auto: What ``door = "auto"`` comes to.
+        reader: Reads the machine's device nodes.
+        listen: Makes a monitor of device events.
+
+    Attributes:
+        peripherals: What was seen last, offered or not.
+        warnings: What an operator should know of the settings.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[GenericGroup],
+        *,
+        driver: str,
+        auto: Door = Door.DRA,
+        reader: Reads | None = None,
+        listen: Monitors = _listen,
+    ) -> None:
+        self.peripherals: Latest[tuple[Peripheral, ...]] = Latest(())
+        self.warnings: Latest[tuple[str, ...]] = Latest(())
+        self._groups = tuple(groups)
+        self._driver = driver
+        self._auto = auto
+        self._reader = reader or NodeReader()
+        self._listen = listen
+        self._memory = Memory()
+        self._asked = trio.Event()
+
+    async def look(self) -> None:
+        """Look at the machine, and tell what is there.
+
+        Raises:
+            HostError: It cannot be read; what was seen last stays.
+        """
+        groups = self._groups
+        scan = NodeScan()
+        if groups:
+            scan = await run_in_thread("stock", self._reader.read, wanted(groups))
+        found = survey(scan, groups, driver=self._driver, auto=self._auto, memory=self._memory)
+        self._memory = found.memory
+        if found.peripherals != self.peripherals.get():
+            self.peripherals.set(found.peripherals)
+        if found.warnings != self.warnings.get():
+            self.warnings.set(found.warnings)
+
+    def look_again(self) -> None:
+        """Something changed; a look follows soon. Never blocks."""
+        self._asked.set()
+
+    def reload(self, groups: Sequence[GenericGroup]) -> None:
+        """Take other groups; what is held keeps what it was given as until it is free."""
+        self._groups = tuple(groups)
+        self.look_again()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Follow the machine until cancelled; started when the first look is done or has failed."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._follow_events)
+            await self._try_look()
+            task_status.started()
+            while True:
+                with trio.move_on_after(self._rescan_s()):
+                    await self._asked.wait()
+                    await self._wait_quiet()
+                self._asked = trio.Event()
+                await self._try_look()
+
+    async def _try_look(self) -> None:
+        try:
+            await self.look()
+        except BerthError as error:
+            _log.warning("device nodes not read, looking again", reason=error, in_s=RESCAN_S)
+
+    async def _wait_quiet(self) -> None:
+        """Wait until events have ceased for a moment, though not for long."""
+        with trio.move_on_after(BURST_S):
+            while True:
+                self._asked = trio.Event()
+                with trio.move_on_after(SETTLE_S) as quiet:
+                    await self._asked.wait()
+                if quiet.cancelled_caught:
+                    return
+
+    def _rescan_s(self) -> float:
+        """Until the next look that nobody asked for."""
+        globs = (glob for group in self._groups for glob in group.match.path)
+        return RESCAN_S if any(glob.wildcards for glob in globs) else math.inf
+
+    async def _follow_events(self) -> None:
+        """Hear of devices while there are groups; what breaks is opened anew."""
+        backoff = BackOff(first_s=1.0, most_s=RESCAN_S)
+        while True:
+            while not self._groups:
+                await self._asked.wait()
+                await trio.sleep(SETTLE_S)
+            try:
+                monitor = await run_in_thread("stock", self._listen)
+                # What came before it listened was told to nobody.
+                self.look_again()
+                while self._groups:
+                    await monitor.receive()
+                    self.look_again()
+            except BerthError as error:
+                backoff, delay_s = backoff.next_delay()
+                _log.warning("device events lost, listening anew", reason=error, in_s=delay_s)
+                await trio.sleep(delay_s)
