@@ -1,4 +1,4 @@
-"""What changes on the node, and who owns it: records, the ledger, NICs, and what the machine has."""
+"""What changes on the node, and who owns it: records, ledger, NICs, and what the machine has."""
 
 from __future__ import annotations
 

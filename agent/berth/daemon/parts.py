@@ -72,7 +72,7 @@ class Parts:
             troubles=self.troubles,
             boot_id=boot_id,
         )
-        self.running = Running(ended=lambda: self.books.look_again())
+        self.running = Running(ended=self._ended)
         self.books = Bookkeeping(
             self.held.allotments,
             given=self.held.given,
@@ -119,6 +119,9 @@ class Parts:
             self.running.forget()
         self.nri.set(state)
         self.closed.set("" if state.synchronized else state.reason)
+
+    def _ended(self) -> None:
+        self.books.look_again()
 
     def _noticed(self, uid: str) -> None:
         self.work.arrivals.tell_status(uid)

@@ -25,8 +25,8 @@ import attrs
 from berth.host.nodefacts import (
     DEV,
     DevNode,
-    Oddity,
     NodeScan,
+    Oddity,
     UsbDevice,
     Wanted,
     part_of,

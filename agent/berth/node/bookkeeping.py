@@ -10,6 +10,7 @@ Source: gpu-and-health.md L6, L7, L10 to L12; KC §10 (kubelet answers few lists
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
@@ -19,7 +20,7 @@ import trio
 from berth.errors import BerthError
 from berth.model.claim import ClaimRef
 from berth.model.inventory import Inventory
-from berth.model.resource import Usage
+from berth.model.resource import PodUsages, Usage
 from berth.node.allotments import Allotments
 from berth.node.claimstatus import now_text
 from berth.node.evidence import Absence, Finding, Judgement, Look, judge, unknown
@@ -29,6 +30,7 @@ from berth.node.shelf import Shelf
 from berth.runtime.backoff import BackOff
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
+from berth.runtime.sockets import SocketId
 
 AFTER_S: Final = 1.0
 """From an allocation, or an end, to the list that may show it."""
@@ -42,12 +44,12 @@ _log = get_log(__name__)
 class Lister(Protocol):
     """Kubelet's PodResources."""
 
-    async def usages(self) -> tuple[Usage, ...]:
-        """What every container has of every resource."""
+    async def list_pods(self) -> PodUsages:
+        """What the containers of all active pods have."""
         ...
 
-    async def age_s(self) -> float:
-        """How long kubelet's socket has been there."""
+    def socket(self) -> SocketId | None:
+        """Which socket kubelet answers at; ``None`` while there is none."""
         ...
 
 
@@ -58,6 +60,7 @@ class Bookkeeping:
         lister: Who is asked.
         is_live: Whether a container with ids of a resource still runs, or nobody can say.
         new_uid: Names for what is rebuilt.
+        clock: The clock of file times, in seconds.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Bookkeeping:
         is_live: Callable[[Given], bool],
         boot_id: str,
         new_uid: Callable[[], str],
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._allotments = allotments
         self._given = given
@@ -80,6 +84,7 @@ class Bookkeeping:
         self._is_live = is_live
         self._boot_id = boot_id
         self._new_uid = new_uid
+        self._clock = clock
         self._absences: dict[str, Absence] = {}
         self._known_since: dict[str, float] = {}
         self._stirred = trio.Event()
@@ -129,8 +134,8 @@ class Bookkeeping:
         try:
             look = Look(
                 at_s=now_s,
-                usages=await self._lister.usages(),
-                kubelet_age_s=await self._lister.age_s(),
+                usages=(await self._lister.list_pods()).usages,
+                kubelet_age_s=self._kubelet_age_s(),
             )
             for one in asked:
                 await self._act(self._judge(one, look))
@@ -141,6 +146,11 @@ class Bookkeeping:
             return False
         self._say("")
         return True
+
+    def _kubelet_age_s(self) -> float:
+        """How long kubelet has been there; a kubelet that starts makes its socket anew."""
+        socket = self._lister.socket()
+        return self._clock() - socket.made_ns / 1e9 if socket is not None else 0.0
 
     def _judge(self, one: Given, look: Look) -> Judgement:
         uid = one.holder.uid

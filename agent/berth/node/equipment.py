@@ -32,7 +32,6 @@ class _Holding:
 
     peripheral: Peripheral
     holders: tuple[str, ...]
-    plugin: bool
 
 
 def equip(
@@ -95,15 +94,15 @@ def _holdings(records: Iterable[ClaimRecord], given: Iterable[Given]) -> Mapping
     for record in records:
         for device in record.devices:
             if device.peripheral is not None and device.keys:
-                _add(found, device.peripheral, f"claim {record.claim}", plugin=False)
+                _add(found, device.peripheral, str(record.claim))
     for one in given:
         for unit in one.devices:
-            _add(found, unit.peripheral, str(one.holder), plugin=True)
+            _add(found, unit.peripheral, str(one.holder))
     return found
 
 
-def _add(found: dict[str, _Holding], one: Peripheral, holder: str, *, plugin: bool) -> None:
-    known = found.get(one.identity, _Holding(peripheral=one, holders=(), plugin=plugin))
+def _add(found: dict[str, _Holding], one: Peripheral, holder: str) -> None:
+    known = found.get(one.identity, _Holding(peripheral=one, holders=()))
     found[one.identity] = attrs.evolve(known, holders=(*known.holders, holder))
 
 

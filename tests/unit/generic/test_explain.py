@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.generic.explain import Explanation, Opinion, explain, path_of
-from berth.host.nodefacts import DevNode, Oddity, NodeScan
+from berth.host.nodefacts import DevNode, NodeScan, Oddity
 from berth.model.edits import NodeType
 from tests.unit.generic.nodes import MODEM, group, node, surveyed, tty
 

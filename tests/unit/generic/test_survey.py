@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from berth.generic import survey as surveys
 from berth.generic.identity import Memory
 from berth.generic.survey import absent, lasting_keys
-from berth.host.nodefacts import DevNode, Oddity, NodeScan
+from berth.host.nodefacts import DevNode, NodeScan, Oddity
 from berth.model.device import Capacity, Exclusion
 from berth.model.edits import DeviceNode, Edits, NodeType
 from berth.model.names import is_dns_label

@@ -12,7 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from berth.errors import BerthError, HostError
 from berth.model.claim import ClaimRef
 from berth.model.inventory import Inventory
-from berth.model.resource import Usage
+from berth.model.resource import PodUsages, Usage
 from berth.node.allotments import Allotments
 from berth.node.bookkeeping import Bookkeeping
 from berth.node.equipment import equip
@@ -20,8 +20,12 @@ from berth.node.given import Given
 from berth.node.ledger import Hold, Ledger
 from berth.node.shelf import Shelf
 from berth.runtime.latest import Latest
+from berth.runtime.sockets import SocketId
 from tests.unit.node.machine import BOOT
 from tests.unit.node.peripherals import RESOURCE, USER, modem, usage
+
+NOW_S = 1_800_000_000.0
+"""The time of day in these tests."""
 
 
 class MemoryShelf(Shelf[Given]):
@@ -69,18 +73,17 @@ class Kubelet:
         self.young_s = 1000.0
         self.asked: list[float] = []
 
-    async def usages(self) -> tuple[Usage, ...]:
+    async def list_pods(self) -> PodUsages:
         """Answer."""
         await trio.lowlevel.checkpoint()
         self.asked.append(trio.current_time())
         if self.fault is not None:
             raise self.fault
-        return self.listed
+        return PodUsages(usages=self.listed)
 
-    async def age_s(self) -> float:
-        """How old it is."""
-        await trio.lowlevel.checkpoint()
-        return self.young_s
+    def socket(self) -> SocketId:
+        """It is as old as the test says."""
+        return SocketId(device=1, inode=1, made_ns=int((NOW_S - self.young_s) * 1e9))
 
 
 class Office:
@@ -109,6 +112,7 @@ class Office:
             is_live=lambda given: given.holder.uid in self.live,
             boot_id=BOOT,
             new_uid=lambda: f"r{next(numbers)}",
+            clock=lambda: NOW_S,
         )
 
     async def open(self, nursery: trio.Nursery) -> None:

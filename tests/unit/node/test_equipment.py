@@ -44,7 +44,7 @@ def test_seen_and_held_are_told_with_their_holders() -> None:
         ("modem-1", True),
         ("modem-2", False),
     ]
-    assert found[0].held_by == ("claim default/net",)
+    assert found[0].held_by == ("default/net",)
     assert "a pod that kubelet has not named yet, through berth.dev/modem" in found[1].held_by[0]
 
 

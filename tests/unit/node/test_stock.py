@@ -132,9 +132,9 @@ async def test_wildcards_are_looked_at_now_and_then(
     await nursery.start(plain.run)
     await trio.sleep(1)
     before = machine.reads, other.reads
-    await trio.sleep(RESCAN_S * 3)
+    while machine.reads - before[0] < 2:  # noqa: ASYNC110 - a thread reads
+        await trio.sleep(RESCAN_S)
 
-    assert machine.reads - before[0] >= 2
     assert other.reads == before[1]
 
 
