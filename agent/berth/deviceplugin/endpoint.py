@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import Final
 
 import trio
 
@@ -19,6 +20,9 @@ from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.grpcbridge import GrpcServer
 from berth.runtime.latest import Latest
 from berth.runtime.listeners import private_path
+
+LEAVE_S: Final = 0.25
+"""What the last answer has for leaving before the list ends, in seconds."""
 
 
 class Endpoint:
@@ -90,11 +94,13 @@ class Endpoint:
     async def drain(self) -> None:
         """Wait until nothing is being given out, then end the list.
 
-        In this order, since kubelet closes the connection with the list, and calls on it fail.
+        In this order, since kubelet closes the connection with the list, and calls on it fail;
+        grpcio does not say when an answer has left, and may send the end of the list before it.
         It takes the resource's units for ill from then on, until somebody registers it.
         """
         self._registration.stop_accepting()
         await self._service.allocations.wait_value(lambda count: not count)
+        await trio.sleep(LEAVE_S)
         await self._server.drain()
         await self._registration.wait_answered()
 

@@ -62,7 +62,10 @@ class Places:
 
     def kubelet_listens(self) -> bool:
         """Whether somebody listens on kubelet's socket; a dead one stays until the next start."""
-        return probe_path(self.kubelet) is Occupant.LISTENING
+        try:
+            return probe_path(self.kubelet) is Occupant.LISTENING
+        except HostError:
+            return False
 
     def rivals(self) -> tuple[str, ...]:
         """Names of other plugins' sockets that were made after ours; they may serve any resource.

@@ -9,6 +9,7 @@ Source: KC §10.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, TypeVar
@@ -17,7 +18,7 @@ import trio
 
 from berth.deviceplugin.listing import read_allocatable, read_pods
 from berth.errors import HostError
-from berth.model.resource import PodUsages
+from berth.model.resource import PodUsages, Usage
 from berth.pb import podresources_v1_pb2 as pb
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.grpcbridge import open_channel
@@ -66,6 +67,26 @@ class PodResources:
         """
         answer = await self._ask("List", pb.ListPodResourcesRequest(), pb.ListPodResourcesResponse)
         return read_pods(answer.pod_resources)
+
+    async def usages(self) -> tuple[Usage, ...]:
+        """Ask which ids of extended resources the containers of all active pods have.
+
+        Raises:
+            HostError: As `list_pods`.
+        """
+        return (await self.list_pods()).usages
+
+    async def age_s(self) -> float:
+        """How long kubelet's socket has been there, in seconds, by the wall clock.
+
+        Raises:
+            HostError: It is not there, or cannot be looked at.
+        """
+        await trio.lowlevel.checkpoint()
+        found = self.socket()
+        if found is None:
+            raise HostError(str(self.path), "there is no socket", mend=_MENDS[Status.UNAVAILABLE])
+        return max(0.0, time.time() - found.made_ns / 1e9)
 
     async def get_pod(self, namespace: str, name: str) -> PodUsages | None:
         """Ask what the containers of one pod have; ``None`` when there is no such active pod.

@@ -108,7 +108,9 @@ class _Choice:
     """
 
     def __init__(self, resource: Resource, must: Sequence[Unit], *, free: set[str]) -> None:
-        self.units = list(must)
+        self.units: list[Unit] = []
+        self._anchors: dict[Domain, set[Hashable]] = {domain: set() for domain in _DOMAINS}
+        self._take(must)
         self._many = resource.many
         self._heaped = resource.many and resource.pack
         loads = Counter(unit.device for unit in resource.units if unit.id not in free)
@@ -119,14 +121,19 @@ class _Choice:
     def add(self, tier: Sequence[Unit], need: int) -> None:
         """Choose so many of a tier, or as many as it has."""
         if self._heaped:
-            self.units += self._near(tier, need, _DOMAINS)
+            self._take(self._near(tier, need, _DOMAINS))
             return
         taken = set() if self._many else {unit.device for unit in self.units}
         layers = _layers(unit for unit in tier if unit.device not in taken)
         for layer in layers if self._many else layers[:1]:
             chosen = self._near(layer, need, _DOMAINS)
-            self.units += chosen
+            self._take(chosen)
             need -= len(chosen)
+
+    def _take(self, units: Sequence[Unit]) -> None:
+        self.units += units
+        for domain, keys in self._anchors.items():
+            keys.update(map(domain, units))
 
     def _near(self, units: Sequence[Unit], need: int, domains: Sequence[Domain]) -> list[Unit]:
         """Choose ``need`` of the units, or all, from as few domains as can be."""
@@ -138,7 +145,7 @@ class _Choice:
         groups: dict[Hashable, list[Unit]] = defaultdict(list)
         for unit in units:
             groups[domain(unit)].append(unit)
-        anchors = {domain(unit) for unit in self.units}
+        anchors = self._anchors[domain]
         near = [group for key, group in groups.items() if _is_near(key, anchors)]
         far = [group for key, group in groups.items() if not _is_near(key, anchors)]
         chosen: list[Unit] = []

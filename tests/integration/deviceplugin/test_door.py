@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import time
 
 import attrs
 import pytest
@@ -219,10 +221,12 @@ async def test_pods_are_asked_for_what_they_have(open_bed: OpenBed) -> None:
             with pytest.raises(HostError, match="kubelet does not answer List"):
                 await bed.pods.list_pods()
             assert bed.pods.socket() is None
+            with pytest.raises(HostError, match="there is no socket"):
+                await bed.pods.age_s()
             async with bed.kubelet_running() as kubelet:
                 await kubelet.wait_allocatable(GPU, 4)
                 await kubelet.admit("ns", "pod", {"main": {GPU: 2}, "side": {GPU: 1}})
-                usages = (await bed.pods.list_pods()).usages
+                usages = await bed.pods.usages()
                 assert [(str(item.container), len(item.ids)) for item in usages] == [
                     ("pod ns/pod, container main", 2),
                     ("pod ns/pod, container side", 1),
@@ -236,4 +240,5 @@ async def test_pods_are_asked_for_what_they_have(open_bed: OpenBed) -> None:
                 }
                 kubelet.end_pod("ns", "pod")
                 assert (await bed.pods.list_pods()).usages == ()
-                assert bed.pods.socket() is not None
+                os.utime(bed.pods.path, ns=(0, time.time_ns() - 90 * 10**9))
+                assert 90 <= await bed.pods.age_s() < 90 + LIMIT_S

@@ -212,6 +212,58 @@ async def test_kubelet_that_refuses_is_asked_again(open_bed: OpenBed) -> None:
             assert "the ResourceName 'kubernetes.io/gpu' is invalid" in state.reason
 
 
+async def test_kubelet_that_is_dead_or_hangs_is_told(
+    open_bed: OpenBed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody on kubelet's socket, and no answer from it, are states with a reason."""
+
+    monkeypatch.setattr("berth.deviceplugin.registration.REGISTER_S", 0.3)
+
+    async def hang(_request: pb.RegisterRequest, _call: Call) -> pb.Empty:
+        await trio.sleep_forever()
+
+    service = Service(
+        name="v1beta1.Registration",
+        methods=(
+            Method(name="Register", request=pb.RegisterRequest, reply=pb.Empty, handler=hang),
+        ),
+    )
+    with trio.fail_after(LIMIT_S):
+        async with open_bed(gpus(1)) as bed:
+            bed.folder.mkdir(parents=True)
+            with socket.socket(socket.AF_UNIX) as dead:
+                dead.bind(str(bed.folder / "kubelet.sock"))
+            state = bed.door.endpoints.get()[GPU].state
+            await state.wait_value(lambda now: "nobody listens" in now.reason)
+            assert bed.sockets() == []
+
+            (bed.folder / "kubelet.sock").unlink()
+            server = GrpcServer(bed.thread, path=bed.folder / "kubelet.sock", services=[service])
+            async with trio.open_nursery() as nursery:
+                await nursery.start(server.run)
+                await state.wait_value(lambda now: "did not answer" in now.reason)
+                nursery.cancel_scope.cancel()
+            async with bed.kubelet_running() as kubelet:
+                await kubelet.wait_allocatable(GPU, 1)
+
+
+async def test_books_that_cannot_be_asked_for_change_nothing(
+    open_bed: OpenBed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without PodResources the resource stays registered as it is."""
+
+    monkeypatch.setattr("berth.deviceplugin.plugin.COMPARE_S", 0.05)
+    caplog.set_level("DEBUG", logger="berth")
+    with trio.fail_after(LIMIT_S):
+        async with open_bed(gpus(1)) as bed, bed.kubelet_running() as kubelet:
+            bed.pods.path.unlink()
+            await kubelet.wait_allocatable(GPU, 1)
+            await until(lambda: "cannot be compared" in caplog.text)
+
+            assert bed.door.statistics().resources[0].state.registered
+            assert len(bed.acts(Act.REGISTERED)) == 1
+
+
 @asynccontextmanager
 async def rival_running(bed: Bed) -> AsyncIterator[None]:
     """Let another plugin have the resource while the block runs."""

@@ -83,6 +83,8 @@ def test_kubelet_listens_only_while_somebody_does(
     with bind(places.kubelet):
         assert places.kubelet_listens()
     assert not places.kubelet_listens()
+    too_long = places_for(Path("x" * 300), driver="berth.dev", resource="a.com/gpu")
+    assert not too_long.kubelet_listens()
 
 
 def test_rivals_are_the_sockets_that_came_after_ours(

@@ -262,4 +262,5 @@ def test_prefer_is_quick_with_a_thousand_ids(slots: int, flags: dict[str, bool])
     ids = prefer(resource, Wish(available=names, must=names[:1], size=size))
 
     assert len(ids) == size
-    assert time.process_time() - began < 0.5
+    # It takes some hundredths; coverage and a slow machine may take their share.
+    assert time.process_time() - began < 2
