@@ -168,6 +168,42 @@ def test_faults_of_files_end_it_before_it_begins(tmp_path: Path) -> None:
     assert stages_of(done.stdout) == []
 
 
+def test_end_when_the_reader_has_gone() -> None:
+    """``| head`` ends it as it ends any command: its own code, and no word."""
+
+    with subprocess.Popen(
+        command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+
+        assert process.stderr.read() == b""
+        assert process.wait(LIMIT_S) == 141
+
+
+def test_end_when_the_output_is_full() -> None:
+    """What cannot be shown is told in one line, and the exit code says that it did not work."""
+
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command(),
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=LIMIT_S,
+        )
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        "berth rehearse: standard output: cannot write: No space left on device; "
+        "free space on that file system\n"
+    )
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED FOR WANT OF ROOT: drops its rights")
 def test_user_namespace_serves_where_rights_are_missing() -> None:
     """Without the right to make namespaces a user namespace is made, and all works in it."""
