@@ -58,6 +58,42 @@ def test_end_when_the_command_line_is_wrong(berth: Berth, words: tuple[str, ...]
 
 
 @pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("", "the following arguments are required: COMMAND"),
+        ("check --conf x", "unrecognized arguments: --conf x; did you mean --config?"),
+        ("facts --hash-mac --save x", "unrecognized arguments: --hash-mac; did you mean"),
+        ("why a b", "unrecognized arguments: b"),
+        ("status --runtime-di x", "unrecognized arguments: --runtime-di x"),
+    ],
+)
+def test_wrong_words_are_answered_by_the_usage_of_their_command(
+    berth: Berth, words: str, told: str
+) -> None:
+    """What is allowed is told for the very command: its usage, what was meant, where more is."""
+
+    usage, *_, fault, more = berth(*words.split()).err.splitlines()
+    prog = " ".join(["berth", *words.split()[:1]])
+
+    assert usage.startswith(f"usage: {prog} ")
+    assert fault.startswith(f"{prog}: error: {told}")
+    assert "--runtime-dir" not in fault
+    assert more == f"{prog}: `{prog} --help` tells more"
+
+
+@pytest.mark.parametrize("each", COMMANDS, ids=lambda each: each.name)
+def test_help_is_as_wide_as_the_terminal(
+    berth: Berth, monkeypatch: pytest.MonkeyPatch, each: Command
+) -> None:
+    """Long descriptions are wrapped as the rest is."""
+
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = berth(each.name, "--help").out.splitlines()
+
+    assert max(map(len, lines[: lines.index("examples:")])) <= 80
+
+
+@pytest.mark.parametrize(
     ("error", "code"),
     [
         (ConfigError("/x", "is bad"), Exit.USAGE),
