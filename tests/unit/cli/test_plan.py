@@ -302,6 +302,34 @@ def test_plan_of_what_is_no_manifest(plan: Plan, text: str, found: str) -> None:
     assert found in ran.err
 
 
+def test_plan_tells_what_there_was_to_choose_from(plan: Plan, tmp_path: Path) -> None:
+    """A claim that finds no device is told how many there are, and why the rest is not offered."""
+
+    config = CONFIG.replace('"ens1f0", "ens1f1"', '"eth0"')
+    (tmp_path / "agent.toml").write_text(config, encoding="utf-8")
+    ran = plan(claim())
+
+    assert ran.code == 1
+    assert (
+        "note: NICs offered on this machine: 1 of 4; not offered: 2 not-selected, 1 uplink; "
+        "`berth devices` tells the reason of each" in ran.out
+    )
+
+
+def test_plan_tells_the_faults_of_all_files(berth: Berth, tmp_path: Path) -> None:
+    """Each file that cannot be used is told, not the first alone."""
+
+    config, claims, facts = (tmp_path / name for name in ("a.toml", "c.yaml", "f.json"))
+    config.write_text("[nri]\ntimeout_s = 0\n[nic]\nbogus = 1\n", encoding="utf-8")
+    facts.write_text("{}", encoding="utf-8")
+    ran = berth("plan", claims, "--config", config, "--facts", facts)
+
+    assert (ran.code, ran.out) == (2, "")
+    places = [f"{config}:2", f"{config}:4", f"{claims}: cannot be read", f"{facts}: has schema"]
+    lines = ran.err.splitlines()
+    assert [place in line for place, line in zip(places, lines, strict=True)] == [True] * 4
+
+
 def test_plan_when_the_configuration_is_refused(plan: Plan, tmp_path: Path) -> None:
     """Without a good configuration there is no plan; its faults are told."""
 
