@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+STANDARD_INPUT: Final = Path("/dev/stdin")
+
 HEADS: Final = ("PLACE", "FIELD", "WHAT")
 
 
@@ -31,11 +33,12 @@ def run(arguments: argparse.Namespace, output: Output) -> Exit:
 
     faults: list[BerthError] = []
     config = _read(read_config, arguments.config, faults)
-    manifests = _read(read_manifests, arguments.claim, faults)
+    claim = STANDARD_INPUT if arguments.claim == Path("-") else arguments.claim
+    manifests = _read(read_manifests, claim, faults)
     facts = arguments.facts
     scan = _read(read_facts, facts, faults) if facts is not None else None
     if config is None or manifests is None or faults:
-        raise Faults(str(arguments.claim), faults)
+        raise Faults(str(claim), faults)
     scan = scan or scan_machine(config)
     plans = plan_claims(manifests, scan, config)
     if arguments.json:
@@ -119,7 +122,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "claim",
         type=Path,
         metavar="CLAIM.yaml",
-        help="ResourceClaims and ResourceClaimTemplates, with the pods that use them if you like",
+        help="ResourceClaims and ResourceClaimTemplates, with the pods that use them if you like; "
+        "`-` reads standard input",
     )
     parser.add_argument(
         "--facts",
@@ -145,6 +149,7 @@ COMMAND: Final = Command(
     run=run,
     examples=(
         ("berth plan claim.yaml", "try a claim on this node"),
+        ("kubectl get resourceclaim uplink -o yaml | berth plan -", "one that is in the cluster"),
         (
             "berth plan claim.yaml --facts node7.json --config agent.toml",
             "try it far from any node",

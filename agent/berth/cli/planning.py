@@ -223,7 +223,7 @@ def _supply_note(snapshot: Snapshot) -> tuple[str, ...]:
     nics = nics_summary(snapshot.inventory)
     if not nics["excluded"]:
         return ()
-    offered = f"NICs offered on this machine: {nics['offered']} of {nics['seen']}"
+    offered = f"NICs offered on the node: {nics['offered']} of {nics['seen']}"
     rest = f"not offered: {tallied(nics['excluded'])}"
     return (f"{offered}; {rest}; `berth devices` tells the reason of each",)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from berth.cli import plan as plan_command
 from berth.cli.factfile import facts_text, save_facts
 from tests.unit.cli.conftest import Berth, Ran, golden
 from tests.unit.nic.machine import Machine as Host
@@ -311,9 +312,27 @@ def test_plan_tells_what_there_was_to_choose_from(plan: Plan, tmp_path: Path) ->
 
     assert ran.code == 1
     assert (
-        "note: NICs offered on this machine: 1 of 4; not offered: 2 not-selected, 1 uplink; "
+        "note: NICs offered on the node: 1 of 4; not offered: 2 not-selected, 1 uplink; "
         "`berth devices` tells the reason of each" in ran.out
     )
+
+
+def test_plan_reads_standard_input(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, berth: Berth
+) -> None:
+    """``kubectl get -o yaml`` may be planned as it comes, a list of claims too."""
+
+    plan("")
+    items = "".join(f"- {text}" for text in (CHILD, claim("other")))
+    listed = items.replace("---\n", "").replace("\n", "\n  ").replace("\n  - ", "\n- ")
+    path = tmp_path / "list.yaml"
+    path.write_text(f"apiVersion: v1\nkind: List\nitems:\n{listed}", encoding="utf-8")
+    monkeypatch.setattr(plan_command, "STANDARD_INPUT", path)
+    files = ("--facts", tmp_path / "facts.json", "--config", tmp_path / "agent.toml")
+    ran = berth("plan", "-", *files, "--json")
+
+    assert ran.code == 0, ran.err
+    assert [each["claim"] for each in ran.json["claims"]] == ["default/net", "default/other"]
 
 
 def test_plan_tells_the_faults_of_all_files(berth: Berth, tmp_path: Path) -> None:
