@@ -136,6 +136,18 @@ def test_shipped_configuration_is_played(name: str) -> None:
     assert ("is NOT rehearsed" in done.stdout) == (name == "sriov-node")
 
 
+def test_driver_of_another_name_is_played(tmp_path: Path) -> None:
+    """Slices, claims, rights and metadata go by the name that the file gives."""
+
+    config = tmp_path / "agent.toml"
+    config.write_text(f'[dra]\ndriver = "nic.example.com"\n{ROOMY}', encoding="utf-8")
+
+    done = rehearse("--config", config)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nic.example.com-metadata.json" in done.stdout
+
+
 def test_faults_of_a_claim_are_shown_as_kubelet_shows_them(tmp_path: Path) -> None:
     """All of them, in the pod's event; the exit code says that it did not work."""
 
