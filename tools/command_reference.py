@@ -51,7 +51,7 @@ FORMS: Final = """\
 
 `status`, `holds`, `why` and `devices` give the daemon's answers, which [control.md](control.md) \
 describes.
-`devices` adds `by`: `daemon`, or `scan` when there was none to ask.
+`devices` adds `by`: `daemon`, or `scan` when there was none to ask, or a file was named.
 `reload` gives the daemon's answer and `refused`, a list of faults that is empty when the file was \
 taken.
 

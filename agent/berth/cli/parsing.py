@@ -22,10 +22,12 @@ SUMMARY: Final = "Asks the node agent berthd, and looks at this machine as it do
 
 EPILOG: Final = """\
 exit codes:
-  0  well
-  1  a finding, or a refusal
-  2  the command line or the configuration is wrong
-  3  no daemon is running, and the command needs one
+    0  well
+    1  a finding, or a refusal, or an output that cannot be written
+    2  the command line or the configuration is wrong
+    3  no daemon is running, and the command needs one
+  130  ended by Ctrl-C
+  141  whoever read the output has gone
 """
 
 Run: TypeAlias = "Callable[[argparse.Namespace, Output], int]"

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from berth.cli.commands import COMMANDS
+from berth.cli.exits import Exit
 from berth.cli.looking import check_config
-from berth.cli.parsing import make_parser
+from berth.cli.parsing import EPILOG, make_parser
 from berth.config.document import parsed
 from berth.nic.record import Stage
 from berth.node.views import devices_view, holds_view, status_view, why_view
@@ -152,3 +153,12 @@ def test_how_to_claims_are_good(text: str, tmp_path: Path) -> None:
     path.write_text(text, encoding="utf-8")
 
     assert read_manifests(path).templates
+
+
+def test_page_and_help_tell_the_same_exit_codes() -> None:
+    """Each code that a command may end with is told in both places, in the same words."""
+
+    told = re.findall(r"^\| (\d+) \| (.*?) \|$", page(), re.MULTILINE)
+
+    assert [int(code) for code, _ in told] == [int(code) for code in Exit]
+    assert [f"{code:>5}  {meaning}" for code, meaning in told] == EPILOG.splitlines()[1:]
