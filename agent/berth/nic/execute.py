@@ -124,8 +124,8 @@ def inode_of(netns_path: str) -> int:
 
 
 def _inode(fd: int, netns_path: str) -> int:
-    found = os.fstat(fd)
-    if found.st_dev != Path(HOME).stat().st_dev:
+    found, home = os.fstat(fd), Path(HOME).stat()
+    if found.st_dev != home.st_dev:
         # Between unmounting and removing its path a runtime leaves an empty file there; where our
         # mounts are not the runtime's there is never more than that.
         raise HostError(
@@ -133,6 +133,16 @@ def _inode(fd: int, netns_path: str) -> int:
             "is a plain file and no network namespace",
             rule="the runtime's mounts must be seen here",
             errno=errno.EINVAL,
+        )
+    if found.st_ino == home.st_ino:
+        # Moved there the NIC would stay where it is, and the host would have the pod's addresses
+        # until that is noticed.
+        raise HostError(
+            netns_path,
+            "is the host's own network namespace",
+            rule="a NIC is moved into a pod's own",
+            mend="drop hostNetwork, or the claim",
+            errno=errno.ENOENT,
         )
     return found.st_ino
 

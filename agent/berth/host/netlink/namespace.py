@@ -47,7 +47,8 @@ def netns_descriptor(netns: Netns) -> Iterator[int]:
         yield netns
         return
     try:
-        descriptor = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
+        # Whatever else lies at the path, a FIFO say, must not hold the thread up.
+        descriptor = os.open(netns, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise _told(error, os.fspath(netns), "cannot be opened") from error
     try:
