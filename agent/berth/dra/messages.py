@@ -1,7 +1,7 @@
 """Claims and what became of them, from and to protobuf, for both versions of kubelet's service.
 
 The two versions have the same messages; only v1 knows shares. Everything that kubelet sends is
-checked here: a UID becomes a file name later.
+checked here: a UID becomes a file name later, namespace and name a path of the API server.
 
 Source: KC §3.1, §3.3; ``k8s.io/kubelet/pkg/apis/dra/{v1,v1beta1}/api.proto``.
 """
@@ -30,6 +30,9 @@ NAME_LIMIT: Final = 253
 """Longest namespace or name, in characters."""
 
 _UID: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,126}[A-Za-z0-9])?")
+
+_LABEL: Final = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
+_NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 
 
 class _Claim(Protocol):
@@ -116,6 +119,8 @@ def _fault(ref: ClaimRef, taken: Mapping[str, ClaimRef]) -> str:
     for what, text in (("namespace", ref.namespace), ("name", ref.name)):
         if not text or len(text) > NAME_LIMIT:
             return f"the claim's {what} has {len(text)} characters: 1 to {NAME_LIMIT} are allowed"
+        if not _NAME.fullmatch(text):
+            return f"the claim's {what} {text[:64]!r} is not one: it must be a DNS subdomain"
     known = taken.get(ref.uid)
     if known is not None and known != ref:
         return f"the request names this UID twice, as {known} and as {ref}"

@@ -61,11 +61,19 @@ def test_read_claims_gives_each_claim_once_in_order() -> None:
         (claim("a" * 129), "UID 'aaaa"),
         (claim("x", namespace=""), "namespace has 0 characters"),
         (claim("x", name="n" * 254), "name has 254 characters"),
+        (
+            claim("x", namespace="../../../api/v1/secrets"),
+            "namespace '../../../api/v1/secrets' is not",
+        ),
+        (claim("x", name="../c"), "name '../c' is not one: it must be a DNS subdomain"),
+        (claim("x", name="a..b"), "name 'a..b' is not"),
+        (claim("x", name="c?limit=1"), "name 'c?limit=1' is not"),
+        (claim("x", name="c\n"), r"name 'c\n' is not"),
         (claim(UID, name="other"), "twice, as ns/claim and as ns/other"),
     ],
 )
 def test_read_claims_answers_what_cannot_be_a_claim(bad: dra_v1_pb2.Claim, text: str) -> None:
-    """A UID becomes a file name: what is none is refused by name, beside the healthy claims."""
+    """What becomes a path and is no name is refused by name, beside the healthy claims."""
 
     requested = read_claims([claim("healthy"), claim(), bad])
 
