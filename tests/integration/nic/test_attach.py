@@ -164,6 +164,24 @@ def test_attach_when_the_sandbox_is_the_host(bed: Bed) -> None:
     assert not is_alive(there)
 
 
+def test_attach_when_the_sandbox_is_no_network(bed: Bed) -> None:
+    """A namespace of another kind has an inode too; the NIC is home, and not waited for."""
+
+    link = bed.veth("v0")
+    before = bed.seen("v0")
+    record = staged(link)
+    inode = Path("/proc/self/ns/mnt").stat().st_ino
+    there = attrs.evolve(bed.pod().sandbox, netns_path="/proc/self/ns/mnt", netns_inode=inode)
+    with pytest.raises(NotAttached, match="is a namespace of another kind") as caught:
+        attach([record], there, budget=in_time(), decision=Decision())
+    with pytest.raises(HostError, match="is a namespace of another kind"):
+        inode_of(there.netns_path)
+
+    assert [record.stage for record in caught.value.records] == [Stage.HOME]
+    assert bed.seen("v0") == before
+    assert not is_alive(there)
+
+
 def test_namespace_when_its_path_is_a_fifo(tmp_path: Path) -> None:
     """Nobody writes into it: a thread that waited for that would be lost for all NICs."""
 

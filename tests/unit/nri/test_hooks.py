@@ -14,6 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 from berth.errors import BerthError, ClaimError, HostError, KubeError
 from berth.model.claim import Consumer
 from berth.model.pod import Container, ContainerState, Sandbox
+from berth.nic import execute
 from berth.nic.record import NicRecord, SandboxRef, Stage
 from berth.node.record import ClaimRecord
 from berth.node.views.troubles import Troubles
@@ -107,9 +108,14 @@ class FakeClaims:
         self.detached.append(sandbox_id)
 
 
-# A namespace that is not the host's network; nothing here enters it.
-NETNS = Path("/proc/self/ns/uts")
+NETNS = Path("/proc/self/ns/net")
 INODE = NETNS.stat().st_ino
+
+
+@pytest.fixture(autouse=True)
+def _another_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without rights there is no second network: so the tests' own is the pods', not the host's."""
+    monkeypatch.setattr(execute, "HOME", "/proc/self/ns/uts")
 
 
 @pytest.fixture

@@ -29,7 +29,8 @@ Netns: TypeAlias = "str | os.PathLike[str] | int"
 HOME: Final = "/proc/self/ns/net"
 """The namespace that the process started in; worker threads never leave it."""
 
-_CLONE_NEWNET: Final = 0x40000000
+CLONE_NEWNET: Final = 0x40000000
+"""The kind of a network namespace; ``linux/sched.h``."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -85,7 +86,7 @@ def run_in_netns(netns: Netns, work: Callable[[], T]) -> T:
 
 def _enter(netns: Netns) -> None:
     with netns_descriptor(netns) as descriptor:
-        if _libc.setns(descriptor, _CLONE_NEWNET) != 0:
+        if _libc.setns(descriptor, CLONE_NEWNET) != 0:
             number = ctypes.get_errno()
             where = f"descriptor {netns}" if isinstance(netns, int) else os.fspath(netns)
             raise _told(OSError(number, os.strerror(number)), where, "cannot be entered")
