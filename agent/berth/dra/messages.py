@@ -18,13 +18,11 @@ from google.protobuf.message import Message
 
 from berth.errors import RemoteProtocolError
 from berth.model.claim import ClaimRef, PreparedClaim, PreparedDevice
+from berth.model.names import excerpt
 from berth.pb import dra_v1_pb2, dra_v1beta1_pb2
 
 CLAIMS_LIMIT: Final = 256
 """Claims of one request, which are those of one pod; a request of more is refused as a whole."""
-
-ERROR_LIMIT: Final = 2000
-"""Longest error text of a claim, in characters: an event on a pod shows some thousand."""
 
 NAME_LIMIT: Final = 253
 """Longest namespace or name, in characters."""
@@ -202,8 +200,4 @@ def _devices(outcome: Outcome) -> tuple[PreparedDevice, ...]:
 
 
 def _error(outcome: Outcome) -> str:
-    """The text for kubelet, cut in the middle: what matters stands at both ends."""
-    if not isinstance(outcome, str) or len(outcome) <= ERROR_LIMIT:
-        return outcome if isinstance(outcome, str) else ""
-    half = ERROR_LIMIT // 2 - 1
-    return f"{outcome[:half]} … {outcome[-half:]}"
+    return excerpt(outcome) if isinstance(outcome, str) else ""

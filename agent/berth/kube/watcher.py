@@ -23,6 +23,7 @@ from berth.kube import fields
 from berth.kube.api import WatchInterrupted, WatchResumed
 from berth.kube.client import KubeClient, Request
 from berth.kube.watching import WatchDecoder, WatchEvent, delay_s
+from berth.model.names import excerpt
 
 ROUND_S: Final = 300
 """After how long the server is asked to end a stream, in seconds."""
@@ -186,7 +187,7 @@ def _error(path: str, event: WatchEvent) -> KubeError:
     status = event.object
     return KubeError(
         path,
-        fields.text(status, "message") or "the watch ended with an error",
+        excerpt(fields.text(status, "message")) or "the watch ended with an error",
         status=fields.integer(status, "code"),
         reason=fields.text(status, "reason"),
     )

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from berth.dra.messages import (
     CLAIMS_LIMIT,
     DIALECTS,
-    ERROR_LIMIT,
     Dialect,
     Requested,
     read_claims,
@@ -18,6 +17,7 @@ from berth.dra.messages import (
 )
 from berth.errors import RemoteProtocolError
 from berth.model.claim import ClaimRef, PreparedClaim, PreparedDevice
+from berth.model.names import TEXT_LIMIT
 from berth.pb import dra_v1_pb2
 
 UID = "7f0f7b8e-5a3f-4a58-9a4b-6d7a2c9b0b11"
@@ -155,4 +155,4 @@ def test_prepare_answer_cuts_a_long_error_in_the_middle() -> None:
 
     assert text.startswith("where ")
     assert text.endswith(" mend")
-    assert len(text) <= ERROR_LIMIT + 1
+    assert len(text) <= TEXT_LIMIT + 1
