@@ -38,12 +38,8 @@ def loads(text: str | bytes) -> Any:
         ValueError: The text is not JSON, is nested too deep to be read, or holds ``NaN`` or an
             infinity, which JSON lacks.
     """
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "replace")
     try:
-        return json.loads(
-            _ESCAPE.sub(_whole, text), object_pairs_hook=_object, parse_constant=_refuse
-        )
+        return json.loads(whole(text), object_pairs_hook=_object, parse_constant=_refuse)
     except RecursionError as error:
         raise ValueError("nested too deep") from error
 
@@ -51,6 +47,13 @@ def loads(text: str | bytes) -> Any:
 def duplicates(value: object) -> tuple[str, ...]:
     """The keys that ``value`` was given more than once; empty for anything but a `JsonObject`."""
     return value.duplicates if isinstance(value, JsonObject) else ()
+
+
+def whole(text: str | bytes) -> str:
+    """JSON without half a surrogate pair in it, and without bytes that are no UTF-8."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    return _ESCAPE.sub(_whole, text)
 
 
 def _whole(escape: re.Match[str]) -> str:

@@ -52,6 +52,9 @@ def netns_descriptor(netns: Netns) -> Iterator[int]:
         descriptor = os.open(netns, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise _told(error, os.fspath(netns), "cannot be opened") from error
+    except ValueError as error:  # a NUL, or half a surrogate pair
+        text = ascii(os.fspath(netns))
+        raise HostError(text, "is no path that can be opened", errno=errno.ENOENT) from error
     try:
         yield descriptor
     finally:
