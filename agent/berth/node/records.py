@@ -73,8 +73,9 @@ class Records:
         if content is None:
             raise HostError(where, "leads nowhere")
         record = claim_from_bytes(content, where=where)
-        if _name(record.claim.uid) != name:
-            raise DamagedRecord(where, f"is the record of claim {record.claim.uid}")
+        # The UID may be what no file can be named by, so it is not asked for its file's name.
+        if record.claim.uid != name.removesuffix(_SUFFIX):
+            raise DamagedRecord(where, f"is the record of claim {record.claim.uid!r}")
         self._records[record.claim.uid] = record
 
     async def _set_aside(self, name: str) -> str:
