@@ -30,7 +30,7 @@ Commands that ask the daemon do so by its control socket, described in [control.
 | code | meaning |
 | --- | --- |
 | 0 | well |
-| 1 | a finding, or a refusal |
+| 1 | a finding, or a refusal, or an output that cannot be written |
 | 2 | the command line or the configuration is wrong |
 | 3 | no daemon is running, and the command needs one |
 | 130 | ended by Ctrl-C |
@@ -51,7 +51,7 @@ FORMS: Final = """\
 
 `status`, `holds`, `why` and `devices` give the daemon's answers, which [control.md](control.md) \
 describes.
-`devices` adds `by`: `daemon`, or `scan` when there was none to ask.
+`devices` adds `by`: `daemon`, or `scan` when there was none to ask, or a file was named.
 `reload` gives the daemon's answer and `refused`, a list of faults that is empty when the file was \
 taken.
 
@@ -91,10 +91,32 @@ taken.
 """
 
 
+DAEMON: Final = """\
+## The daemon `berthd`
+
+`berthd [--config FILE] [--selftest] [--version]`
+
+systemd starts it; [the units](../how-to/set-up-a-nic-node.md#5-start) say how.
+One runs per state folder: a second one ends at once and names the first.
+
+| argument | meaning |
+| --- | --- |
+| `--config FILE` | the configuration (default: /etc/berth/agent.toml) |
+| `--selftest` | load everything and read the configuration, then end; it is silent when all is \
+well, and changes nothing |
+| `--version` | tell the version |
+
+It ends with 0 after a stop that was asked for, with 1 when the machine does not allow the start, \
+and with 2 when the configuration is refused.
+SIGTERM and SIGINT stop it: claims in work are finished first.
+SIGHUP lets it read the configuration again, as `berth reload` does.
+"""
+
+
 def page() -> str:
     """The whole page."""
     listed = [f"- [`berth {each.name}`](#berth-{each.name}): {each.summary}" for each in COMMANDS]
-    return "\n".join([INTRODUCTION, *listed, "", *_sections(), FORMS])
+    return "\n".join([INTRODUCTION, *listed, "", *_sections(), DAEMON, FORMS])
 
 
 def _sections() -> Iterator[str]:

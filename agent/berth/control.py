@@ -169,7 +169,9 @@ async def _take_requests(
 ) -> None:
     lines = _Lines(stream)
     while not peer.gone and (line := await lines.next()) is not None:
-        await peer.send(await _answer(peer, _parse(line), verbs))
+        request = _parse(line)
+        _require_id(request)
+        await peer.send(await _answer(peer, request, verbs))
 
 
 class _Peer:
@@ -354,6 +356,12 @@ def _parse(line: bytes) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise RemoteProtocolError(_WHERE, "a line that is no JSON object")
     return value
+
+
+def _require_id(request: Mapping[str, Any]) -> None:
+    """Refuse an id that nests: what could just be read may be too deep to be written back."""
+    if isinstance(request.get("id"), dict | list):
+        raise RemoteProtocolError(_WHERE, "an id that nests", rule="it must be a number or a text")
 
 
 def _encode(value: Mapping[str, Any]) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -205,6 +206,17 @@ async def test_line_when_it_is_no_request(line: bytes, found: str) -> None:
     assert answers[0]["ok"] is False
     assert found in answers[0]["error"]
     assert isinstance(error, RemoteProtocolError)
+
+
+async def test_id_when_it_nests() -> None:
+    """At one depth JSON is just read and cannot be written back; the daemon lives on, and tells."""
+
+    for depth in (1, *range(900, sys.getrecursionlimit())):
+        deep = b"[" * depth + b"]" * depth
+        answers, error = await hold(b'{"id": ' + deep + b', "verb": "echo"}\n')
+
+        assert [answer["ok"] for answer in answers] == [False]
+        assert isinstance(error, RemoteProtocolError)
 
 
 async def test_line_when_just_short_enough() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -12,6 +11,7 @@ from berth.cli.exits import Exit
 from berth.cli.output import Output
 from berth.cli.parsing import make_parser
 from berth.errors import BerthError, ConfigError, Faults
+from berth.runtime.streams import Unheard, let_go
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -20,20 +20,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code; argparse itself ends the process with 2 for a wrong command line.
     """
-    arguments = make_parser(COMMANDS).parse_args(argv)
-    output = Output.standard()
     try:
-        try:
-            code = arguments.command.run(arguments, output)
-        except BerthError as error:
-            output.remark(told(error))
-            code = exit_of(error)
-        output.flush()
-    except BrokenPipeError:
-        _leave_pipe()
-        return Exit.CUT_OFF
+        return _run(argv, Output.standard())
+    except Unheard as error:
+        let_go(sys.stdout)
+        if error.is_cut_off:
+            return Exit.CUT_OFF
+        if sys.stderr is not None:
+            sys.stderr.write(f"{told(error)}\n")
+        return Exit.FINDING
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
+
+
+def _run(argv: Sequence[str] | None, output: Output) -> int:
+    try:
+        arguments = make_parser(COMMANDS).parse_args(argv)
+    except SystemExit:
+        # Help and version are output as any other.
+        output.flush()
+        raise
+    try:
+        code = arguments.command.run(arguments, output)
+    except Unheard:
+        raise
+    except BerthError as error:
+        output.remark(told(error))
+        code = exit_of(error)
+    output.flush()
     return int(code)
 
 
@@ -48,10 +62,3 @@ def exit_of(error: BerthError) -> Exit:
     if isinstance(error, NoDaemon):
         return Exit.NO_DAEMON
     return Exit.USAGE if isinstance(error, ConfigError) else Exit.FINDING
-
-
-def _leave_pipe() -> None:
-    """Keep the interpreter from writing to a pipe that nobody reads, when it ends."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from berth.cli.asking import NoDaemon, ask
 from berth.cli.exits import Exit
 from berth.cli.output import Output
-from berth.cli.parsing import Command, add_config, add_json
+from berth.cli.parsing import Command, add_json
 from berth.cli.wording import listed
+from berth.config.load import CONFIG
 
 HEADS: Final = ("DEVICE", "KIND", "GROUP", "LINK", "PCI", "DRIVER", "OFFERED", "HOLDER")
 
 
 def run(arguments: argparse.Namespace, output: Output) -> Exit:
     """List the devices by the daemon's word, or by a look of our own."""
-    try:
-        answer = {"by": "daemon", **ask(arguments.runtime_dir, "devices")}
-    except NoDaemon:
-        answer = {"by": "scan", **_look(arguments)}
-        output.remark(
-            "berth: berthd is not running; this is what it would find by "
-            f"{arguments.config}, without claims that are held"
-        )
+    if arguments.config is not None:
+        answer = _look(arguments.config, output, "this is what berthd would find by")
+    else:
+        try:
+            answer = {"by": "daemon", **ask(arguments.runtime_dir, "devices")}
+        except NoDaemon:
+            words = "berthd is not running; this is what it would find by"
+            answer = _look(CONFIG, output, words)
     if arguments.json:
         output.json(answer)
     else:
@@ -32,12 +34,15 @@ def run(arguments: argparse.Namespace, output: Output) -> Exit:
     return Exit.WELL
 
 
-def _look(arguments: argparse.Namespace) -> Mapping[str, Any]:
+def _look(config: Path, output: Output, words: str) -> Mapping[str, Any]:
     # Imported here: the daemon's answer needs none of it.
     from berth.cli.looking import look, read_config_or_defaults
     from berth.node.views.devices import devices_view
 
-    return devices_view(look(read_config_or_defaults(arguments.config)).inventory)
+    settings, called = read_config_or_defaults(config)
+    view = devices_view(look(settings).inventory)
+    output.remark(f"berth: {words} {called}, without claims that are held")
+    return {"by": "scan", **view}
 
 
 def _show(answer: Mapping[str, Any], output: Output) -> None:
@@ -75,20 +80,27 @@ def _offered(device: Mapping[str, Any]) -> str:
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="look at the machine by this configuration, and do not ask the daemon",
+    )
     add_json(parser)
 
 
 COMMAND: Final = Command(
     name="devices",
     summary="every NIC of this machine, offered or the reason why not",
-    description="Lists every network device of this machine: its name in slices, its kind, the "
-    "group that takes it, and whether it is offered, or why not. The running daemon is asked; "
-    "without one the machine is looked at by the configuration, and the command says so.",
+    description="Lists every NIC of this machine, and every virtual link that a group names: its "
+    "name in slices, its kind, the group that takes it, and whether it is offered, or why not. The "
+    f"running daemon is asked; without one the machine is looked at by {CONFIG}, and the command "
+    "says so.",
     arguments=_add_arguments,
     run=run,
     examples=(
         ("berth devices", "what is offered, and why the rest is not"),
+        ("berth devices --config new.toml", "what would be offered by another file"),
         ("berth devices --json", "the same for programs"),
     ),
 )

@@ -16,7 +16,10 @@ def run(arguments: argparse.Namespace, output: Output) -> Exit:
     from berth.cli.factfile import facts_text, save_facts
     from berth.cli.looking import read_config_or_defaults, scan_machine
 
-    scan = scan_machine(read_config_or_defaults(arguments.config))
+    config, called = read_config_or_defaults(arguments.config)
+    scan = scan_machine(config)
+    if called != str(arguments.config):
+        output.remark(f"berth: looked at by {called}")
     text = facts_text(scan, hash_macs=arguments.hash_macs)
     if arguments.save is None:
         output.raw(text)

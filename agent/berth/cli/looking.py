@@ -33,8 +33,11 @@ def read_config(path: Path) -> Config:
     return report.config
 
 
-def read_config_or_defaults(path: Path) -> Config:
+def read_config_or_defaults(path: Path) -> tuple[Config, str]:
     """Read a configuration; a file that is not there is one without groups.
+
+    Returns:
+        The configuration, and what it is in words: its file, or that there is none.
 
     Raises:
         Faults: It is there, and refused.
@@ -43,8 +46,8 @@ def read_config_or_defaults(path: Path) -> Config:
         path.stat()
     except OSError as error:
         if error.errno == errno.ENOENT:
-            return Config()
-    return read_config(path)
+            return Config(), f"the defaults, since there is no {path}"
+    return read_config(path), str(path)
 
 
 def scan_machine(config: Config) -> HostScan:

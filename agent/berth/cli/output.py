@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TextIO
 
+from berth.runtime.streams import WHERE, Unheard, let_go, unheard
+
 _PIPE_COLUMNS: Final = 4096
 _LEAST_COLUMNS: Final = 80
 
@@ -34,29 +36,48 @@ class Output:
 
     @classmethod
     def standard(cls) -> Output:
-        """The process' own output and error."""
+        """The process' own output and error.
+
+        Raises:
+            Unheard: There is no output: it was closed before the command began.
+        """
+        if sys.stdout is None:
+            raise Unheard(WHERE, "is closed", mend="give the command somewhere to write")
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 # A terminal of another encoding shows an escape instead of ending the command.
                 stream.reconfigure(errors="backslashreplace")
         size = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        return cls(sys.stdout, sys.stderr, columns=size and max(size, _LEAST_COLUMNS))
+        return cls(
+            sys.stdout, sys.stderr or io.StringIO(), columns=size and max(size, _LEAST_COLUMNS)
+        )
 
     def line(self, text: str = "") -> None:
         """Write one line of the answer; line ends within it stay."""
-        self._out.write("\n".join(printable(part) for part in text.split("\n")) + "\n")
+        self.raw("\n".join(printable(part) for part in text.split("\n")) + "\n")
 
     def json(self, value: Mapping[str, Any]) -> None:
         """Write the answer for programs."""
-        self._out.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        self.raw(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
     def remark(self, text: str) -> None:
-        """Say something beside the answer."""
-        self._err.write("\n".join(printable(part) for part in text.split("\n")) + "\n")
+        """Say something beside the answer; where nobody can hear it, it is left."""
+        try:
+            self._err.write("\n".join(printable(part) for part in text.split("\n")) + "\n")
+            self._err.flush()
+        except OSError:
+            let_go(self._err)
 
     def raw(self, text: str) -> None:
-        """Write what is a document by itself."""
-        self._out.write(text)
+        """Write what is a document by itself.
+
+        Raises:
+            Unheard: It cannot be written; so say all that write.
+        """
+        try:
+            self._out.write(text)
+        except OSError as error:
+            raise unheard(error) from error
 
     def table(
         self, heads: Sequence[str], rows: Iterable[Sequence[str]], *, indent: int = 0
@@ -75,12 +96,18 @@ class Output:
         width = (self._columns or _PIPE_COLUMNS) - indent
         Console(file=drawn, width=width, color_system=None, legacy_windows=False).print(table)
         for line in drawn.getvalue().splitlines():
-            self._out.write(f"{' ' * indent}{line}".rstrip() + "\n")
+            self.raw(f"{' ' * indent}{line}".rstrip() + "\n")
 
     def flush(self) -> None:
-        """Hand over what was written, so that a reader who has gone is noticed here."""
-        self._out.flush()
-        self._err.flush()
+        """Hand over what was written, so that a reader who has gone is noticed here.
+
+        Raises:
+            Unheard: It cannot be written.
+        """
+        try:
+            self._out.flush()
+        except OSError as error:
+            raise unheard(error) from error
 
 
 def printable(text: str) -> str:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+import shutil
+import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 import attrs
 
@@ -18,10 +22,12 @@ SUMMARY: Final = "Asks the node agent berthd, and looks at this machine as it do
 
 EPILOG: Final = """\
 exit codes:
-  0  well
-  1  a finding, or a refusal
-  2  the command line or the configuration is wrong
-  3  no daemon is running, and the command needs one
+    0  well
+    1  a finding, or a refusal, or an output that cannot be written
+    2  the command line or the configuration is wrong
+    3  no daemon is running, and the command needs one
+  130  ended by Ctrl-C
+  141  whoever read the output has gone
 """
 
 Run: TypeAlias = "Callable[[argparse.Namespace, Output], int]"
@@ -50,9 +56,44 @@ class Command:
     arguments: Callable[[argparse.ArgumentParser], None] = _no_arguments
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose every fault says where the allowed is told, and which option was near."""
+
+    def error(self, message: str) -> NoReturn:
+        """End the process with usage, the fault and where more is told."""
+        self.print_usage(sys.stderr)
+        told = f"{self.prog}: error: {message}\n{self.prog}: `{self.prog} --help` tells more\n"
+        self.exit(2, told)
+
+
+class _CommandParser(_Parser):
+    """The parser of one command, which knows better than that of all what belongs to it."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse, and refuse what is left over here, where the command's own usage is told."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._nearest(unknown)}")
+        return parsed, unknown
+
+    def _nearest(self, unknown: Sequence[str]) -> str:
+        # argparse hides from help what is for tests alone.
+        known = [
+            option
+            for action in self._actions
+            if action.help is not argparse.SUPPRESS
+            for option in action.option_strings
+        ]
+        near = [difflib.get_close_matches(word.split("=")[0], known, n=1) for word in unknown]
+        meant = dict.fromkeys(option for found in near for option in found)
+        return f"; did you mean {' '.join(meant)}?" if meant else ""
+
+
 def make_parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
     """The parser of the whole command line; what it parses has the command as ``command``."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="berth",
         description=SUMMARY,
         epilog=EPILOG,
@@ -61,12 +102,14 @@ def make_parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"berth {__version__}")
     _add_runtime_dir(parser, default=FOLDER)
-    choices = parser.add_subparsers(metavar="COMMAND", required=True)
+    choices = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_CommandParser)
+    # As argparse does for the rest of the page.
+    width = shutil.get_terminal_size().columns - 2
     for command in commands:
         added = choices.add_parser(
             command.name,
             help=command.summary,
-            description=command.description,
+            description=textwrap.fill(command.description, width),
             epilog=_examples(command),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,

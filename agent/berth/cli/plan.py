@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from berth.cli.exits import Exit
 from berth.cli.output import Output
 from berth.cli.parsing import Command, add_config, add_json
 from berth.cli.wording import listed
+from berth.errors import BerthError, ConfigError, Faults
 
 if TYPE_CHECKING:
     # Loaded when the command runs: it is the daemon's whole judgement.
     from berth.cli.planning import ClaimPlan, DevicePlan
+
+_T = TypeVar("_T")
+
+STANDARD_INPUT: Final = Path("/dev/stdin")
 
 HEADS: Final = ("PLACE", "FIELD", "WHAT")
 
@@ -26,10 +31,15 @@ def run(arguments: argparse.Namespace, output: Output) -> Exit:
     from berth.cli.planning import plan_claims
     from berth.rehearsal.manifests import read_manifests
 
-    config = read_config(arguments.config)
-    manifests = read_manifests(arguments.claim)
+    faults: list[BerthError] = []
+    config = _read(read_config, arguments.config, faults)
+    claim = STANDARD_INPUT if arguments.claim == Path("-") else arguments.claim
+    manifests = _read(read_manifests, claim, faults)
     facts = arguments.facts
-    scan = read_facts(facts) if facts is not None else scan_machine(config)
+    scan = _read(read_facts, facts, faults) if facts is not None else None
+    if config is None or manifests is None or faults:
+        raise Faults(str(claim), faults)
+    scan = scan or scan_machine(config)
     plans = plan_claims(manifests, scan, config)
     if arguments.json:
         output.json({"claims": [_document(each) for each in plans], "notes": list(manifests.notes)})
@@ -41,6 +51,17 @@ def run(arguments: argparse.Namespace, output: Output) -> Exit:
                 output.line()
             _show(each, output)
     return Exit.FINDING if any(each.faults for each in plans) else Exit.WELL
+
+
+def _read(read: Callable[[Path], _T], path: Path, faults: list[BerthError]) -> _T | None:
+    """What a file says; ``None`` when it cannot be used, with its faults put to the others."""
+    try:
+        return read(path)
+    except Faults as error:
+        faults.extend(error.faults)
+    except ConfigError as error:
+        faults.append(error)
+    return None
 
 
 def _show(claim: ClaimPlan, output: Output) -> None:
@@ -101,7 +122,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "claim",
         type=Path,
         metavar="CLAIM.yaml",
-        help="ResourceClaims and ResourceClaimTemplates, with the pods that use them if you like",
+        help="ResourceClaims and ResourceClaimTemplates, with the pods that use them if you like; "
+        "`-` reads standard input",
     )
     parser.add_argument(
         "--facts",
@@ -127,6 +149,7 @@ COMMAND: Final = Command(
     run=run,
     examples=(
         ("berth plan claim.yaml", "try a claim on this node"),
+        ("kubectl get resourceclaim uplink -o yaml | berth plan -", "one that is in the cluster"),
         (
             "berth plan claim.yaml --facts node7.json --config agent.toml",
             "try it far from any node",

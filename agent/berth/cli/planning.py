@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from berth.cli.claimfile import claims_of, classes_of, stable_uid
+from berth.cli.wording import tallied
 from berth.config.schema import Config
 from berth.errors import BerthError, ConfigError, Faults
 from berth.host.netlink.link import Link
@@ -30,7 +31,8 @@ from berth.node.drafting import Settings, draft
 from berth.node.ledger import Ledger
 from berth.node.record import ClaimRecord
 from berth.node.sighting import Memory, Outlook
-from berth.node.snapshot import judge
+from berth.node.snapshot import Snapshot, judge
+from berth.node.views.devices import nics_summary
 from berth.rehearsal.manifests import Manifests
 from berth.rehearsal.scheduler import allocate
 
@@ -120,7 +122,8 @@ class _Planner:
             claim = claim_from_json(value, driver=self._driver)
             _require_quantities(claim)
         except BerthError as error:
-            return _Begun(plan=attrs.evolve(begun, faults=(str(error),)))
+            lacking = () if begun.allocated else _supply_note(self._snapshot)
+            return _Begun(plan=attrs.evolve(begun, notes=lacking, faults=(str(error),)))
         self._allocated.append(_as_used(claim, self._driver))
         return _Begun(plan=begun, claim=claim)
 
@@ -213,6 +216,16 @@ def steps_of(nic: NicRecord, home: Link) -> tuple[Step, ...]:
     # Entering sets again what drifted since it was staged: of a link that is as it was, all of it.
     entered = plan.enter(config, home, taken=frozenset())[len(staged) :]
     return (*staged, *entered, *settled)
+
+
+def _supply_note(snapshot: Snapshot) -> tuple[str, ...]:
+    """How many NICs a claim without a device had to choose from, and what became of the rest."""
+    nics = nics_summary(snapshot.inventory)
+    if not nics["excluded"]:
+        return ()
+    offered = f"NICs offered on the node: {nics['offered']} of {nics['seen']}"
+    rest = f"not offered: {tallied(nics['excluded'])}"
+    return (f"{offered}; {rest}; `berth devices` tells the reason of each",)
 
 
 def _as_used(claim: Claim, driver: str) -> Mapping[str, Any]:

@@ -11,10 +11,13 @@ from berth.cli.exits import Exit
 from berth.cli.output import Output
 from berth.cli.parsing import Command, add_json
 from berth.cli.wording import listed, tallied
+from berth.errors import ConfigError
 
 
 def run(arguments: argparse.Namespace, output: Output) -> Exit:
     """Tell all that the daemon knows of the thing that is asked about."""
+    if not arguments.what.strip():
+        raise ConfigError("POD|DEVICE", "is empty", rule="it must be a name, address or UID")
     answer = ask(arguments.runtime_dir, "why", what=arguments.what)
     if arguments.json:
         output.json(answer)
@@ -68,6 +71,7 @@ def _unknown(asked: str) -> Iterator[str]:
     yield f"{asked}: no pod, claim or device of this node is so called"
     yield "  Kubelet asks for a claim when its pod has come to this node. `kubectl describe pod`"
     yield "  tells where the pod is, and why the scheduler finds no device for it."
+    yield "  Devices are what `berth devices` lists: NICs, and virtual links that a group names."
     yield ""
 
 

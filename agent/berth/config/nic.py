@@ -93,7 +93,7 @@ def _field(text: str) -> str | None:
 
 
 _IDENTITY = Text(
-    what='the identity of one device, such as "pci:0000:41:00.0"; `berth devices` shows it',
+    what='the identity of one device, such as "pci:0000:41:00.0"; `berth devices --json` shows it',
     parse=_identity,
     hint=_identity_hint,
 )
@@ -287,7 +287,8 @@ class NicTable:
         Several(item=_IDENTITY),
         (),
         "Devices that are offered although the node itself is reached through them. "
-        "Each is named by its identity, as `berth devices` shows it, and logged at each start.",
+        "Each is named by its identity, as `berth devices --json` shows it, and logged at each "
+        "start.",
     )
     vm_handlers: tuple[str, ...] = key(
         Several(item=DNS_LABEL),

@@ -112,7 +112,11 @@ class Operator:
             node=publisher.choice if publisher is not None else None,
             nri=self._parts.nri.get(),
             nri_socket=self._parts.config.nri.socket,
-            kubelet=Kubelet(registered=dra.registration.registered, state=str(dra)),
+            kubelet=(
+                Kubelet(registered=dra.registration.registered, state=str(dra))
+                if self._parts.config.dra.enabled
+                else None
+            ),
             api=self._parts.gateway.identity,
             publication=publisher.statistics() if publisher is not None else None,
             warnings=self._file.warnings,
@@ -126,6 +130,7 @@ class Operator:
             troubles=self._parts.troubles.all(),
             nri=self._parts.nri.get(),
             publication=publisher.statistics() if publisher is not None else None,
+            api=self._parts.gateway.identity,
         )
 
 

@@ -68,7 +68,11 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         prog="berthd", description="Hands this machine's network devices to its Kubernetes pods."
     )
     parser.add_argument(
-        "--config", type=Path, default=CONFIG, help="configuration file (default: %(default)s)"
+        "--config",
+        type=Path,
+        default=CONFIG,
+        metavar="FILE",
+        help="the configuration (default: %(default)s)",
     )
     parser.add_argument(
         "--selftest",

@@ -1,7 +1,7 @@
 """Claims and what became of them, from and to protobuf, for both versions of kubelet's service.
 
 The two versions have the same messages; only v1 knows shares. Everything that kubelet sends is
-checked here: a UID becomes a file name later.
+checked here: a UID becomes a file name later, namespace and name a path of the API server.
 
 Source: KC §3.1, §3.3; ``k8s.io/kubelet/pkg/apis/dra/{v1,v1beta1}/api.proto``.
 """
@@ -9,26 +9,28 @@ Source: KC §3.1, §3.3; ``k8s.io/kubelet/pkg/apis/dra/{v1,v1beta1}/api.proto``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Final, Protocol, TypeAlias
 
 import attrs
 from google.protobuf.message import Message
 
+from berth.errors import RemoteProtocolError
 from berth.model.claim import ClaimRef, PreparedClaim, PreparedDevice
+from berth.model.names import excerpt
 from berth.pb import dra_v1_pb2, dra_v1beta1_pb2
 
 CLAIMS_LIMIT: Final = 256
-"""Claims of one request that are worked on; each further one is answered by an error."""
-
-ERROR_LIMIT: Final = 2000
-"""Longest error text of a claim, in characters: an event on a pod shows some thousand."""
+"""Claims of one request, which are those of one pod; a request of more is refused as a whole."""
 
 NAME_LIMIT: Final = 253
 """Longest namespace or name, in characters."""
 
 _UID: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,126}[A-Za-z0-9])?")
+
+_LABEL: Final = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
+_NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 
 
 class _Claim(Protocol):
@@ -56,8 +58,13 @@ Outcome: TypeAlias = "PreparedClaim | str | None"
 """What became of a claim: its devices, the text of an error, or nothing to tell (unprepared)."""
 
 
-def read_claims(claims: Iterable[_Claim]) -> Requested:
-    """Read the claims of a prepare request of either version; never fails, whatever was sent."""
+def read_claims(claims: Collection[_Claim]) -> Requested:
+    """Read the claims of a prepare request of either version.
+
+    Raises:
+        RemoteProtocolError: There are more than `CLAIMS_LIMIT`; none of them is looked at.
+    """
+    _require_few(claims)
     taken: dict[str, ClaimRef] = {}
     settled: dict[str, Outcome] = {}
     for claim in claims:
@@ -70,11 +77,15 @@ def read_claims(claims: Iterable[_Claim]) -> Requested:
     return _requested(taken, settled)
 
 
-def read_ended_claims(claims: Iterable[_Claim]) -> Requested:
+def read_ended_claims(claims: Collection[_Claim]) -> Requested:
     """Read the claims of an unprepare request of either version; only their UIDs matter.
 
     A UID that can be none was never prepared, and what was never prepared is undone.
+
+    Raises:
+        RemoteProtocolError: There are more than `CLAIMS_LIMIT`, which no pod has that was prepared.
     """
+    _require_few(claims)
     taken: dict[str, ClaimRef] = {}
     settled: dict[str, Outcome] = {}
     for claim in claims:
@@ -84,6 +95,15 @@ def read_ended_claims(claims: Iterable[_Claim]) -> Requested:
         else:
             settled[claim.uid] = None
     return _requested(taken, settled)
+
+
+def _require_few(claims: Collection[_Claim]) -> None:
+    # A message holds a million claims: an entry and a line of the log for each would hold up the
+    # daemon for a minute, and with it every pod's hook.
+    if len(claims) > CLAIMS_LIMIT:
+        raise RemoteProtocolError(
+            "request", f"has {len(claims)} claims", rule=f"a pod has at most {CLAIMS_LIMIT}"
+        )
 
 
 def _requested(taken: Mapping[str, ClaimRef], settled: Mapping[str, Outcome]) -> Requested:
@@ -97,9 +117,9 @@ def _fault(ref: ClaimRef, taken: Mapping[str, ClaimRef]) -> str:
     for what, text in (("namespace", ref.namespace), ("name", ref.name)):
         if not text or len(text) > NAME_LIMIT:
             return f"the claim's {what} has {len(text)} characters: 1 to {NAME_LIMIT} are allowed"
+        if not _NAME.fullmatch(text):
+            return f"the claim's {what} {text[:64]!r} is not one: it must be a DNS subdomain"
     known = taken.get(ref.uid)
-    if known is None and len(taken) >= CLAIMS_LIMIT:
-        return f"the request has more than {CLAIMS_LIMIT} claims"
     if known is not None and known != ref:
         return f"the request names this UID twice, as {known} and as {ref}"
     return ""
@@ -180,8 +200,4 @@ def _devices(outcome: Outcome) -> tuple[PreparedDevice, ...]:
 
 
 def _error(outcome: Outcome) -> str:
-    """The text for kubelet, cut in the middle: what matters stands at both ends."""
-    if not isinstance(outcome, str) or len(outcome) <= ERROR_LIMIT:
-        return outcome if isinstance(outcome, str) else ""
-    half = ERROR_LIMIT // 2 - 1
-    return f"{outcome[:half]} … {outcome[-half:]}"
+    return excerpt(outcome) if isinstance(outcome, str) else ""

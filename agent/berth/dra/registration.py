@@ -17,6 +17,7 @@ from typing import Final
 import attrs
 import trio
 
+from berth.model.names import excerpt
 from berth.pb import pluginregistration_pb2 as pb
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
@@ -142,7 +143,7 @@ class Registration:
             self.state.set(RegistrationState(registered=True, reason="", times=times + 1))
             _log.info("registered with kubelet", driver=self._places.driver, times=times + 1)
         else:
-            reason = f"kubelet says: {request.error or 'nothing'}"
+            reason = f"kubelet says: {excerpt(request.error) or 'nothing'}"
             self.state.set(RegistrationState(registered=False, reason=reason, times=times))
             _log.warning(
                 "kubelet does not take the driver, it will ask again", reason=request.error

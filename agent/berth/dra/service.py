@@ -2,7 +2,8 @@
 
 An RPC error would fail every claim of the pod, a missing entry likewise; so each UID gets an entry,
 and whatever goes wrong with a claim is a text in it. A failed prepare costs the pod 60 to 90 s,
-hence `ClaimService.prepare` may wait for what comes soon, up to `LIMIT_S`.
+hence `ClaimService.prepare` may wait for what comes soon, up to `LIMIT_S`. Only a request that no
+kubelet makes is refused as a whole, so that none can hold up the daemon.
 
 Source: KC §3.2, §3.3, §3.5.
 """
@@ -27,13 +28,16 @@ from berth.dra.messages import (
 from berth.errors import BerthError
 from berth.model.claim import ClaimRef, PreparedClaim
 from berth.runtime.logs import get_log
-from berth.runtime.methods import Call, Message, Method, Service
+from berth.runtime.methods import Call, Message, Method, RpcError, Service, Status
 
 LIMIT_S: Final = 40.0
 """Longest that a claim may take, in seconds; kubelet waits for 45."""
 
 LIMIT_PART: Final = LIMIT_S / 45.0
 """Part of a caller's deadline that a claim may take, so that the answer still arrives."""
+
+ACTIVE_LIMIT: Final = 4096
+"""Claims that are worked on at a time, over all requests; a node has some hundred pods."""
 
 VERSIONS: Final = tuple(dialect.version for dialect in DIALECTS)
 """Every version of the service that can be offered."""
@@ -155,7 +159,19 @@ class DraService:
     async def _work(
         self, verb: str, requested: Requested, call: Call, work: Work
     ) -> Mapping[str, Outcome]:
-        """Work on all claims at a time; the outcome of each by its UID."""
+        """Work on all claims at a time; the outcome of each by its UID.
+
+        Raises:
+            RpcError: Too many are worked on already.
+        """
+        active = self._statistics.active
+        if active + len(requested.claims) > ACTIVE_LIMIT:
+            raise RpcError(
+                verb,
+                f"{active} claims are worked on already",
+                rule=f"at most {ACTIVE_LIMIT} at a time",
+                code=Status.RESOURCE_EXHAUSTED,
+            )
         outcomes = dict(requested.settled)
         for uid, outcome in outcomes.items():
             _log.warning("claim is refused unread", verb=verb, uid=uid, reason=outcome)
@@ -166,6 +182,7 @@ class DraService:
         async def settle(ref: ClaimRef) -> None:
             outcomes[ref.uid] = await self._settle(verb, ref, limit_s, work)
 
+        self._count(active=len(requested.claims))
         async with trio.open_nursery() as nursery:
             for ref in requested.claims:
                 nursery.start_soon(settle, ref, name=f"{verb} {ref}")
@@ -173,7 +190,6 @@ class DraService:
 
     async def _settle(self, verb: str, ref: ClaimRef, limit_s: float, work: Work) -> Outcome:
         began = trio.current_time()
-        self._count(active=1)
         try:
             outcome = await self._outcome(verb, ref, limit_s, work)
         finally:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from berth.errors import ClaimError
+from berth.errors import ClaimError, RemoteProtocolError
 from berth.kube import fields
 from berth.model.claim import (
     Claim,
@@ -22,6 +22,7 @@ from berth.model.claim import (
     DeviceResult,
     OpaqueConfig,
 )
+from berth.model.names import is_dns_label
 
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
 """Annotation of a claim made from a template: the name that the pod has for it."""
@@ -77,7 +78,7 @@ def _results(devices: Mapping[str, Any], driver: str) -> Iterator[DeviceResult]:
     for result in fields.mappings(devices, "results"):
         if fields.text(result, "driver") == driver:
             yield DeviceResult(
-                request=fields.text(result, "request"),
+                request=_request(result),
                 pool=fields.text(result, "pool"),
                 device=fields.text(result, "device"),
                 share_id=fields.text(result, "shareID") or None,
@@ -85,6 +86,14 @@ def _results(devices: Mapping[str, Any], driver: str) -> Iterator[DeviceResult]:
                 tolerations=_tolerations(result),
                 admin_access=result.get("adminAccess") is True,
             )
+
+
+def _request(result: Mapping[str, Any]) -> str:
+    """A request's name, which names a folder later."""
+    text = fields.text(result, "request")
+    if not all(is_dns_label(part) for part in text.split("/")):
+        raise RemoteProtocolError("request", f"found {text[:64]!r}", rule="must be DNS labels")
+    return text
 
 
 def _consumed(result: Mapping[str, Any]) -> Mapping[str, str]:
@@ -126,8 +135,13 @@ def _consumer(item: Mapping[str, Any]) -> Consumer:
 
 
 def _pod_claim_name(value: Any) -> str | None:
+    """The annotation, if it can be a pod's name for a claim: tenants write others as they like.
+
+    The name is a part of the path at which containers find the metadata.
+    """
     annotations = fields.mapping(fields.mapping(value, "metadata"), "annotations")
-    return fields.text(annotations, POD_CLAIM_NAME) or None
+    name = fields.text(annotations, POD_CLAIM_NAME)
+    return name if is_dns_label(name) else None
 
 
 def _nodes(selector: Mapping[str, Any]) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from berth.kube.credentials import Credentials
 from berth.kube.logins import Login
 from berth.kube.tls import make_context
 from berth.model import jsontext
+from berth.model.names import excerpt
 
 if sys.version_info < (3, 11):
     from exceptiongroup import BaseExceptionGroup
@@ -247,7 +248,7 @@ def refusal(where: str, status: int, data: bytes) -> KubeError:
         reason = NOT_RELATED
     return KubeError(
         where,
-        f"{message or 'refused without a word'} ({status})",
+        f"{excerpt(message) or 'refused without a word'} ({status})",
         status=status,
         reason=reason,
         fields=[path for path in paths if path],

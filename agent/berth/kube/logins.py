@@ -100,7 +100,8 @@ class Files:
                 data = file.read(FILE_LIMIT + 1) if stat.S_ISREG(status.st_mode) else b""
         except OSError as error:
             reason = os.strerror(error.errno or errno.EIO)
-            raise KubeError(path, f"cannot be read: {reason}") from error
+            mend = "put it there, or name another in [kubernetes]"
+            raise KubeError(path, f"cannot be read: {reason}", mend=mend) from error
         self.stamps[path] = _stamp(status)
         if len(data) > FILE_LIMIT:
             raise KubeError(path, f"is longer than {FILE_LIMIT} bytes")

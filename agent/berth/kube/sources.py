@@ -111,16 +111,17 @@ def _token(settings: CredentialSettings) -> Choice:
 
 
 def _kubelet(settings: CredentialSettings) -> Choice:
-    tried = []
+    tried: dict[str, list[str]] = {}
     for path in settings.kubelet_kubeconfigs:
         reason = _why_unreadable(path)
         if not reason:
             return Choice(kind="kubelet", path=path)
-        tried.append(f"{path} ({reason})")
+        tried.setdefault(reason, []).append(path)
+    told = "; ".join(f"{', '.join(paths)} ({reason})" for reason, paths in tried.items())
     raise KubeError(
         "credentials",
         "no kubeconfig of kubelet was found",
-        rule=f"tried {', '.join(tried) or 'no path'}",
+        rule=f"tried {told or 'no path'}",
         mend="join the node to its cluster, or set [kubernetes] kubeconfig",
     )
 

@@ -23,6 +23,7 @@ from berth.kube import fields
 from berth.kube.api import WatchInterrupted, WatchResumed
 from berth.kube.client import KubeClient, Request
 from berth.kube.watching import WatchDecoder, WatchEvent, delay_s
+from berth.model.names import excerpt
 
 ROUND_S: Final = 300
 """After how long the server is asked to end a stream, in seconds."""
@@ -32,6 +33,9 @@ SILENCE_LIMIT_S: Final = ROUND_S + 30.0
 
 SHORT_S: Final = 5.0
 """A stream that ends earlier than this without an event counts as a failure."""
+
+PAGES_LIMIT: Final = 20
+"""Pages of a list that are read; a node's objects fit on one."""
 
 _PAGE: Final = 500
 _GONE: Final = 410
@@ -53,11 +57,12 @@ async def list_all(
     """All objects at ``path``, page by page, and the version of the list.
 
     Raises:
-        KubeError: The server refused, did not answer, or gave something else than a list.
+        KubeError: The server refused, did not answer, or gave something else than a list, or one
+            of more than `PAGES_LIMIT` pages.
     """
     items: list[Mapping[str, Any]] = []
     page = {**params, "limit": str(_PAGE)}
-    while True:
+    for _ in range(PAGES_LIMIT):
         request = Request(method="GET", path=path, params=page)
         value = await client.request(request)
         try:
@@ -70,6 +75,7 @@ async def list_all(
         if not following:
             return tuple(items), version
         page["continue"] = following
+    raise KubeError(request.where, f"the list has more than {PAGES_LIMIT} pages")
 
 
 class Watcher:
@@ -181,7 +187,7 @@ def _error(path: str, event: WatchEvent) -> KubeError:
     status = event.object
     return KubeError(
         path,
-        fields.text(status, "message") or "the watch ended with an error",
+        excerpt(fields.text(status, "message")) or "the watch ended with an error",
         status=fields.integer(status, "code"),
         reason=fields.text(status, "reason"),
     )

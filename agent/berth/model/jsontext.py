@@ -1,17 +1,28 @@
-"""JSON from outside, read strictly enough to see what a lenient reader hides.
+r"""JSON from outside, read strictly enough to see what a lenient reader hides.
 
 A key given twice is a fault of its author that every JSON reader resolves silently and differently.
 Objects read here remember such keys, so that a strict decoder can name them.
+
+Half a surrogate pair (``"\ud800"``) is no text: it can be read, and then neither be written nor
+sent. It becomes U+FFFD, as in Go, through which all else sees the same document.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 """Any JSON value."""
+
+
+_ESCAPE: Final = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
 
 
 class JsonObject(dict[str, Any]):
@@ -28,7 +39,7 @@ def loads(text: str | bytes) -> Any:
             infinity, which JSON lacks.
     """
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
+        return json.loads(whole(text), object_pairs_hook=_object, parse_constant=_refuse)
     except RecursionError as error:
         raise ValueError("nested too deep") from error
 
@@ -38,11 +49,22 @@ def duplicates(value: object) -> tuple[str, ...]:
     return value.duplicates if isinstance(value, JsonObject) else ()
 
 
+def whole(text: str | bytes) -> str:
+    """JSON without half a surrogate pair in it, and without bytes that are no UTF-8."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    return _ESCAPE.sub(_whole, text)
+
+
+def _whole(escape: re.Match[str]) -> str:
+    return r"\ufffd" if escape["half"] else escape[0]
+
+
 def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
     result = JsonObject(pairs)
     if len(result) != len(pairs):
-        keys = [key for key, _ in pairs]
-        result.duplicates = tuple(sorted({key for key in keys if keys.count(key) > 1}))
+        counts = Counter(key for key, _ in pairs)
+        result.duplicates = tuple(sorted(key for key, count in counts.items() if count > 1))
     return result
 
 

@@ -18,6 +18,8 @@ IDENTIFIER_LIMIT: Final = 32
 
 INTERFACE_LIMIT: Final = 15
 """Longest interface name, in bytes (``IFNAMSIZ`` less the terminator)."""
+TEXT_LIMIT: Final = 2000
+"""Longest text of a peer that is kept, in characters: an event on a pod shows some thousand."""
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
@@ -75,3 +77,14 @@ def printable(text: str) -> str:
     return "".join(
         sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text
     )
+
+
+def excerpt(text: str, *, limit: int = TEXT_LIMIT) -> str:
+    """``text`` cut in the middle to ``limit`` characters: what matters stands at both ends.
+
+    For what a peer says: its messages have megabytes, and what is kept of them is shown again.
+    """
+    if len(text) <= limit:
+        return text
+    half = limit // 2 - 1
+    return f"{text[:half]} … {text[-half:]}"

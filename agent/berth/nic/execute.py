@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import attrs
 
@@ -27,7 +29,7 @@ from berth.host.netlink.linkrequest import (
     new_link,
     set_link,
 )
-from berth.host.netlink.namespace import HOME, netns_descriptor, run_in_netns
+from berth.host.netlink.namespace import CLONE_NEWNET, HOME, netns_descriptor, run_in_netns
 from berth.host.netlink.neighbor import Neighbor, delete_neighbor, new_neighbor
 from berth.host.netlink.route import Route, new_route
 from berth.host.netlink.rtnl import Rtnl
@@ -53,6 +55,9 @@ from berth.nic.steps import (
     Step,
 )
 from berth.nic.switches import write_switches
+
+_NS_GET_NSTYPE: Final = 0xB703
+"""Asks a namespace's descriptor for its kind; ``linux/nsfs.h``, since 4.11."""
 
 
 class Namespaces:
@@ -124,8 +129,8 @@ def inode_of(netns_path: str) -> int:
 
 
 def _inode(fd: int, netns_path: str) -> int:
-    found = os.fstat(fd)
-    if found.st_dev != Path(HOME).stat().st_dev:
+    found, home = os.fstat(fd), Path(HOME).stat()
+    if found.st_dev != home.st_dev:
         # Between unmounting and removing its path a runtime leaves an empty file there; where our
         # mounts are not the runtime's there is never more than that.
         raise HostError(
@@ -133,6 +138,25 @@ def _inode(fd: int, netns_path: str) -> int:
             "is a plain file and no network namespace",
             rule="the runtime's mounts must be seen here",
             errno=errno.EINVAL,
+        )
+    if fcntl.ioctl(fd, _NS_GET_NSTYPE) != CLONE_NEWNET:
+        # It has an inode as well and would seem to live; a NIC would be waited for that never was
+        # there.
+        raise HostError(
+            netns_path,
+            "is a namespace of another kind",
+            rule="it must be a network namespace",
+            errno=errno.ENOENT,
+        )
+    if found.st_ino == home.st_ino:
+        # Moved there the NIC would stay where it is, and the host would have the pod's addresses
+        # until that is noticed.
+        raise HostError(
+            netns_path,
+            "is the host's own network namespace",
+            rule="a NIC is moved into a pod's own",
+            mend="drop hostNetwork, or the claim",
+            errno=errno.ENOENT,
         )
     return found.st_ino
 

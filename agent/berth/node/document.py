@@ -13,6 +13,7 @@ import json
 from typing import TypeVar
 
 from berth.errors import StateError
+from berth.model import jsontext
 from berth.model.structure import Misfit, from_json, to_json
 from berth.nic.record import NicRecord
 from berth.node.given import Given
@@ -54,7 +55,7 @@ def nic_from_bytes(content: bytes, *, where: str) -> NicRecord:
 
 def _from_bytes(content: bytes, kind: type[T], where: str) -> T:
     try:
-        document = json.loads(content)
+        document = json.loads(jsontext.whole(content.decode()))
     except (ValueError, RecursionError) as error:
         raise DamagedRecord(where, f"is no JSON ({type(error).__name__}: {error})") from error
     schema = document.get("schema") if isinstance(document, dict) else None

@@ -83,7 +83,7 @@ class Shelf(Generic[T]):
         record = self._from_bytes(content, where)
         uid = self._uid_of(record)
         if f"{uid}{_SUFFIX}" != name:
-            raise DamagedRecord(where, f"is the record of {uid}")
+            raise DamagedRecord(where, f"is the record of {uid!r}")
         self._records[uid] = record
 
     async def _set_aside(self, name: str) -> str:

@@ -12,6 +12,7 @@ import attrs
 from google.protobuf.message import DecodeError, Message
 
 from berth.errors import RemoteProtocolError
+from berth.model.names import excerpt
 from berth.model.pod import Adjustment, Container, ContainerState, Sandbox
 from berth.nri.events import Event, Happening
 from berth.nri.versions import Runtime
@@ -19,6 +20,9 @@ from berth.pb import nri_pb2 as pb
 
 PLUGIN_SERVICE = "nri.pkg.api.v1alpha1.Plugin"
 RUNTIME_SERVICE = "nri.pkg.api.v1alpha1.Runtime"
+
+NAME_LIMIT = 253
+"""Longest name of a pod or a runtime, in characters, which is Kubernetes' own limit."""
 
 _M = TypeVar("_M", bound=Message)
 
@@ -50,6 +54,15 @@ def _parse(kind: type[_M], payload: bytes) -> _M:
 
 
 def _sandbox(message: pb.PodSandbox) -> Sandbox:
+    for what, text in (
+        ("id", message.id),
+        ("name", message.name),
+        ("namespace", message.namespace),
+        ("uid", message.uid),
+    ):
+        if len(text) > NAME_LIMIT:
+            found = f"a pod whose {what} has {len(text)} characters"
+            raise RemoteProtocolError("NRI", found, rule=f"at most {NAME_LIMIT}")
     paths = (space.path for space in message.linux.namespaces if space.type == "network")
     return Sandbox(
         id=message.id,
@@ -181,9 +194,9 @@ def decode_configure(payload: bytes) -> Runtime:
     if message.request_timeout > 0:
         told["request_timeout_s"] = message.request_timeout / 1000
     return Runtime(
-        name=message.runtime_name,
-        version=message.runtime_version,
-        nri_version=message.NRI_version,
+        name=excerpt(message.runtime_name, limit=NAME_LIMIT),
+        version=excerpt(message.runtime_version, limit=NAME_LIMIT),
+        nri_version=excerpt(message.NRI_version, limit=NAME_LIMIT),
         **told,
     )
 

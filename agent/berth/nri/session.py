@@ -22,6 +22,7 @@ from enum import Enum
 import attrs
 
 from berth.errors import LocalProtocolError, RemoteProtocolError
+from berth.model.names import excerpt
 from berth.model.pod import Adjustment, Container, Sandbox
 from berth.nri import messages, mux, ttrpc
 from berth.nri.events import Event, Happening, mask
@@ -49,6 +50,9 @@ WANTED_EVENTS = frozenset(
 
 MAX_OBJECTS = 65536
 """Pods and containers that Synchronize may tell in all its messages."""
+
+MAX_SYNCHRONIZE_BYTES = 256 << 20
+"""What all messages of Synchronize may have; 1000 pods with 10 containers have some 30 MiB."""
 
 
 class Stage(Enum):
@@ -144,6 +148,7 @@ class Session:
         self._client = ttrpc.Client()
         self._sandboxes: list[Sandbox] = []
         self._containers: list[Container] = []
+        self._gathered_bytes = 0
         self._open: dict[int, Event | None] = {}
         self._synchronize_call = 0
         self._methods: dict[str, Callable[[ttrpc.Call], Item | None]] = {
@@ -272,7 +277,8 @@ class Session:
         if isinstance(answer, ttrpc.Refusal):
             raise RemoteProtocolError(
                 f"NRI plugin {self._registration.index}-{self._registration.name}",
-                f"the runtime refused the registration (code {answer.code}): {answer.message}",
+                f"the runtime refused the registration (code {answer.code}): "
+                f"{excerpt(answer.message)}",
             )
 
     def _dispatch(self, call: ttrpc.Call) -> Item | None:
@@ -312,7 +318,7 @@ class Session:
 
     def _synchronize(self, call: ttrpc.Call) -> Item | None:
         chunk = messages.decode_chunk(call.payload)
-        self._gather(chunk)
+        self._gather(chunk, len(call.payload))
         if chunk.more:
             self._server.reply(call.stream, messages.encode_chunk_answer(more=True))
             return None
@@ -329,13 +335,20 @@ class Session:
             timeout_s=call.timeout_s,
         )
 
-    def _gather(self, chunk: Chunk) -> None:
+    def _gather(self, chunk: Chunk, size: int) -> None:
+        self._gathered_bytes += size
         self._sandboxes += chunk.sandboxes
         self._containers += chunk.containers
         count = len(self._sandboxes) + len(self._containers)
         if count > MAX_OBJECTS:
             raise RemoteProtocolError(
                 "NRI Synchronize", f"{count} pods and containers", rule=f"at most {MAX_OBJECTS}"
+            )
+        if self._gathered_bytes > MAX_SYNCHRONIZE_BYTES:
+            raise RemoteProtocolError(
+                "NRI Synchronize",
+                f"{self._gathered_bytes} bytes",
+                rule=f"at most {MAX_SYNCHRONIZE_BYTES}",
             )
 
     def _own_call(self, call: ttrpc.Call) -> Item | None:

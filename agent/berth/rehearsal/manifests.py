@@ -54,7 +54,7 @@ def read_manifests(path: Path) -> Manifests:
 
 
 def read_documents(path: Path) -> list[Any]:
-    """The YAML documents of a file, empty ones left out. Blocks on the disk.
+    """The objects of a YAML file, lists unpacked, empty ones left out. Blocks on the disk.
 
     Raises:
         ConfigError: It cannot be read, or is no YAML.
@@ -82,7 +82,9 @@ def sort_out(documents: Iterable[Mapping[str, Any]], *, where: str) -> Manifests
     claims, templates = found.pop("ResourceClaim", []), found.pop("ResourceClaimTemplate", [])
     if not (claims or templates):
         raise ConfigError(
-            where, "has no ResourceClaim and no ResourceClaimTemplate", rule="one is rehearsed"
+            where,
+            "has no ResourceClaim and no ResourceClaimTemplate",
+            rule="at least one must be in it",
         )
     pods = found.pop("Pod", [])
     notes: list[str] = []
@@ -120,7 +122,15 @@ def _documents(text: bytes, where: str) -> list[Any]:
         documents = list(yaml.safe_load_all(text))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(where, f"is no YAML: {' '.join(str(error).split())}") from error
-    return [document for document in documents if document is not None]
+    return [item for document in documents for item in _items(document) if item is not None]
+
+
+def _items(document: Any) -> list[Any]:
+    """What a document holds: itself, or what is in a list as ``kubectl get -o yaml`` writes it."""
+    if isinstance(document, Mapping) and document.get("kind") == "List":
+        items = document.get("items")
+        return items if isinstance(items, list) else []
+    return [document]
 
 
 def _require(document: Any, where: str) -> None:

@@ -124,6 +124,7 @@ def check_document(document: Any, where: str) -> Iterator[str]:
     shape = _SHAPES.get(kind)
     if shape is None:
         return
+    _require_version(document, f"{where} ({kind})")
     unknown: list[str] = []
     looked_at = {key: document[key] for key in shape.members if key in document}
     try:
@@ -134,6 +135,18 @@ def check_document(document: Any, where: str) -> Iterator[str]:
         yield from (f"{where}: {path} is not known here" for path in unknown)
         for number, request in enumerate(_requests(document)):
             _require(request, f"{where}: requests[{number}]")
+
+
+def _require_version(document: Mapping[str, Any], where: str) -> None:
+    """Refuse forms of before ``v1beta2``, whose fields lie elsewhere; that one is as v1 is."""
+    version = document.get("apiVersion")
+    if version in {"resource.k8s.io/v1beta1", "resource.k8s.io/v1alpha3"}:
+        raise ConfigError(
+            where,
+            f"has apiVersion {version}",
+            rule="it must be resource.k8s.io/v1",
+            mend="a request has its fields below `exactly` there",
+        )
 
 
 def _requests(document: Mapping[str, Any]) -> list[Any]:

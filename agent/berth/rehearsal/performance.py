@@ -21,17 +21,34 @@ from berth.rehearsal.report import Report
 from berth.rehearsal.script import Script, write_script
 from berth.rehearsal.stage import Setting, Stage
 from berth.rehearsal.world import furnish
+from berth.runtime.streams import Unheard, let_go
 
 INTERRUPTED: Final = 130
 """Exit code after Ctrl-C, as shells give it."""
+
+CUT_OFF: Final = 141
+"""Exit code when whoever read the output has gone, as shells give it."""
 
 if sys.version_info < (3, 11):
     from exceptiongroup import BaseExceptionGroup
 
 
 def play(arguments: Sequence[str]) -> int:
-    """Play in this process, which has namespaces of its own; gives the exit code."""
-    report = Report()
+    """Play in this process, which has namespaces of its own; gives the exit code.
+
+    Raises:
+        Unheard: What is shown cannot be written, for another reason than a reader who has gone.
+    """
+    try:
+        return _play_files(arguments, Report())
+    except Unheard as error:
+        let_go(sys.stdout)
+        if error.is_cut_off:
+            return CUT_OFF
+        raise
+
+
+def _play_files(arguments: Sequence[str], report: Report) -> int:
     asked = {name: Path(path) for name, path in json.loads(arguments[0]).items()}
     try:
         # Before the world is furnished: its folders cover some of the machine's own.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TextIO
 
 from berth.errors import BerthError, Faults
+from berth.runtime.streams import unheard
 
 WIDTH: Final = 100
 """Columns of a page."""
@@ -47,9 +48,16 @@ class Report:
         return self._clock() - self._began
 
     def say(self, text: str = "") -> None:
-        """Print a line, or several."""
-        self._out.write(f"{text}\n")
-        self._out.flush()
+        """Print a line, or several.
+
+        Raises:
+            Unheard: It cannot be written; so say all that print.
+        """
+        try:
+            self._out.write(f"{text}\n")
+            self._out.flush()
+        except OSError as error:
+            raise unheard(error) from error
 
     def quote(self, text: str, *, title: str = "") -> None:
         """Print somebody else's text, set off."""

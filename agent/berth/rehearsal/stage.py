@@ -67,7 +67,8 @@ class Stage:
 
     def __init__(self, setting: Setting) -> None:
         self.world = World()
-        account = Caller(name=ACCOUNT, role=Role.ACCOUNT, node=NODE)
+        # Its rights are those of rbac.yaml with the driver's name in it, as that file asks for.
+        account = Caller(name=ACCOUNT, role=Role.ACCOUNT, node=NODE, driver=setting.driver)
         self.api = ApiServer(tokens={TOKEN: account})
         self.cluster = Cluster(self.api, node=NODE, driver=setting.driver)
         self.runtime = setting.runtime

@@ -7,8 +7,8 @@ checked with the rest of the file, and it is told that it was not rehearsed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import zip_longest
+from collections.abc import Iterable, Iterator
+from itertools import count, islice, zip_longest
 from typing import Final
 
 import attrs
@@ -28,6 +28,9 @@ _HARDWARE: Final = (
     "pcie_root",
     "acpi_index",
 )
+_TAKEN: Final = frozenset({"lo", "all", "default"})
+"""Names that a namespace has from its beginning, among its links or its settings."""
+
 DRIVER: Final = "veth"
 """Kernel driver of a stand-in, as discovery tells it."""
 
@@ -61,6 +64,9 @@ class Cast:
 
 def cast(groups: Iterable[NicGroup]) -> Cast:
     """The links for all groups."""
+    groups = tuple(groups)
+    named = {name for group in groups for name in group.match.name}
+    own = (name for name in map("rehearsal{}".format, count()) if name not in named)
     links: list[StandIn] = []
     unplayed: list[tuple[str, str]] = []
     for group in groups:
@@ -68,7 +74,7 @@ def cast(groups: Iterable[NicGroup]) -> Cast:
         if reason:
             unplayed.append((group.name, reason))
         else:
-            links += _links(group, first=len(links))
+            links += _links(group, own)
     return Cast(links=tuple(links), unplayed=tuple(unplayed))
 
 
@@ -83,28 +89,35 @@ def _hardware(match: NicMatch) -> str:
         asked.append("kind")
     if match.link_type and LinkType.ETHER not in match.link_type:
         asked.append("link_type")
+    taken = [name for name in match.name if name in _TAKEN]
+    if taken and not asked:
+        return f"no link can be made that is called {', '.join(taken)}"
     if not (asked or match.name or match.altname or match.mac):
         return "it names no link"
     return f"it asks for hardware by {', '.join(asked)}" if asked else ""
 
 
-def _links(group: NicGroup, *, first: int) -> list[StandIn]:
-    """A link for each thing that the group names; every condition given must hold for each."""
+def _links(group: NicGroup, own: Iterator[str]) -> list[StandIn]:
+    """A link for each thing that the group names; every condition given must hold for each.
+
+    Args:
+        own: Names for links that the group knows otherwise.
+    """
     match = group.match
     given = [names for names in (match.name, match.altname, match.mac) if names]
     # Alternatives of one condition are shared out; a name or address can be at one link only.
     scarce = [names for names in (match.altname, match.mac) if names]
-    count = min(map(len, scarce)) if scarce else max(map(len, given))
+    most = min(map(len, scarce)) if scarce else max(map(len, given))
     if match.name:
-        count = min(count, len(match.name)) if scarce else count
+        most = min(most, len(match.name)) if scarce else most
     rows = zip_longest(match.name, match.altname, match.mac, fillvalue="")
     return [
         StandIn(
-            name=name or f"rehearsal{first + number}",
+            name=name or next(own),
             group=group.name,
             mode=group.mode,
             mac=mac,
             altnames=(altname,) if altname else (),
         )
-        for number, (name, altname, mac) in zip(range(count), rows, strict=False)
+        for name, altname, mac in islice(rows, most)
     ]

@@ -36,7 +36,7 @@ def rehearse(options: RehearsalOptions) -> int:
 
     Returns:
         0 when every stage was verified, 1 when one was not or no world could be made, 2 when a
-        file cannot be used, 130 after Ctrl-C.
+        file cannot be used, 130 after Ctrl-C, 141 when whoever read the output has gone.
     """
     given = {"config": options.config, "claim": options.claim}
     asked = json.dumps({name: str(path) for name, path in given.items() if path is not None})

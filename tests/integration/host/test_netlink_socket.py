@@ -229,6 +229,17 @@ def test_nothing_of_a_pod_stays_open(pod: ScratchNetns) -> None:
     assert threading.active_count() == threads
 
 
+@pytest.mark.parametrize("path", ["a\0b", "\ud800"])
+def test_path_that_can_be_none_is_a_namespace_that_is_gone(path: str) -> None:
+    """A record or a runtime may name it: that is their fault and no defect of ours."""
+
+    with pytest.raises(HostError, match="is no path that can be opened") as caught:
+        run_in_netns(path, lambda: None)
+
+    assert caught.value.errno == errno.ENOENT
+    assert str(caught.value).isprintable()
+
+
 def test_namespace_ends_while_its_id_is_watched(host_tables: Rtnl, pod: ScratchNetns) -> None:
     """An id names the namespace and reads its links, and does not keep it alive."""
 

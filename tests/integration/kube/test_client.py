@@ -332,6 +332,17 @@ async def test_credential_plugin_is_asked_again_after_a_401(bench: Bench, tmp_pa
     assert [seen.caller for seen in bench.server.seen] == ["first", "", "second", "", "third"]
 
 
+async def test_refusal_without_end_keeps_both_ends(bench: Bench) -> None:
+    """It goes into what kubelet and the operator are told."""
+
+    message = f"first {'x' * 1_000_000} last"
+    bench.server.faults.append(Fault(action=Refuse(status=500, message=message)))
+    with pytest.raises(KubeError, match=r"first x+ … x+ last \(500\)") as refused:
+        await bench.client.request(NODE)
+
+    assert len(str(refused.value)) < 2100
+
+
 async def test_refusal_carries_reason_message_and_fields(bench: Bench) -> None:
     """What the server said reaches whoever has to act on it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,9 +20,12 @@ from berth.kube.api import (
     WatchInterrupted,
     WatchResumed,
 )
+from berth.kube.server import KubeServer
+from berth.kube.watcher import PAGES_LIMIT
 from berth.rehearsal.apiserver.faults import Break, Cut, Fault, Refuse
 from berth.rehearsal.apiserver.resources import NODES, SLICES
 from tests.integration.kube.conftest import Bench
+from tests.integration.kube.test_client import raw_server
 
 QUERY = SliceQuery(driver="berth.dev", node_name="n")
 
@@ -259,3 +263,23 @@ async def test_long_lists_are_read_page_by_page(
 
     assert [item.name for item in found] == list("abcde")
     assert len(bench.requests()) == 3
+
+
+async def test_list_without_end_is_given_up(tmp_path: Path) -> None:
+    """A server that names a next page on each one fills no memory and is not asked for ever."""
+
+    page = b'{"metadata": {"continue": "more"}, "items": [{}]}'
+    asked = 0
+
+    async def behave(stream: trio.SocketStream) -> None:
+        nonlocal asked
+        while await stream.receive_some():
+            asked += 1
+            head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(page)}\r\n\r\n"
+            await stream.send_all(head.encode() + page)
+
+    async with raw_server(tmp_path, behave) as client:
+        with trio.fail_after(20), pytest.raises(KubeError, match="more than 20 pages"):
+            await KubeServer(client).list_slices(QUERY)
+
+    assert asked == PAGES_LIMIT

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -11,7 +14,8 @@ from berth.errors import ClaimError, HostError
 from berth.host.netlink.events import GROUP_LINK, EventSocket
 from berth.host.netlink.link import Link
 from berth.nic.attach import Budget, NotAttached, attach, verify
-from berth.nic.homecoming import bring_home
+from berth.nic.execute import inode_of
+from berth.nic.homecoming import bring_home, is_alive
 from berth.nic.record import NicRecord, Stage
 from berth.runtime.threads import Decision
 from tests.integration.nic.beds import (
@@ -138,6 +142,69 @@ def test_attach_when_pod_has_the_wanted_name(bed: Bed, *, as_altname: bool) -> N
     assert not any(message.moves for message in sender.sent)
     assert [record.stage for record in error.records] == [Stage.HOME]
     assert bed.seen("v0") == before
+
+
+def test_attach_when_the_sandbox_is_the_host(bed: Bed) -> None:
+    """A path that leads to the host's own namespace gives the host no address, and no new name."""
+
+    link = bed.veth("v0")
+    before = bed.seen("v0")
+    record = staged(link, config_of(addresses=[{"address": "192.0.2.5/24"}]))
+    sender = Watching()
+    inode = Path("/proc/self/ns/net").stat().st_ino
+    there = attrs.evolve(bed.pod().sandbox, netns_path="/proc/self/ns/net", netns_inode=inode)
+    with pytest.raises(NotAttached, match="is the host's own network namespace") as caught:
+        attach([record], there, budget=in_time(), decision=Decision(), send=sender)
+    with pytest.raises(HostError, match="is the host's own network namespace"):
+        inode_of(there.netns_path)
+
+    assert [record.stage for record in caught.value.records] == [Stage.HOME]
+    assert not any(message.moves for message in sender.sent)
+    assert bed.seen("v0") == before
+    assert not is_alive(there)
+
+
+def test_attach_when_the_sandbox_is_no_network(bed: Bed) -> None:
+    """A namespace of another kind has an inode too; the NIC is home, and not waited for."""
+
+    link = bed.veth("v0")
+    before = bed.seen("v0")
+    record = staged(link)
+    inode = Path("/proc/self/ns/mnt").stat().st_ino
+    there = attrs.evolve(bed.pod().sandbox, netns_path="/proc/self/ns/mnt", netns_inode=inode)
+    with pytest.raises(NotAttached, match="is a namespace of another kind") as caught:
+        attach([record], there, budget=in_time(), decision=Decision())
+    with pytest.raises(HostError, match="is a namespace of another kind"):
+        inode_of(there.netns_path)
+
+    assert [record.stage for record in caught.value.records] == [Stage.HOME]
+    assert bed.seen("v0") == before
+    assert not is_alive(there)
+
+
+def test_namespace_when_its_path_is_a_fifo(tmp_path: Path) -> None:
+    """Nobody writes into it: a thread that waited for that would be lost for all NICs."""
+
+    fifo = tmp_path / "netns"
+    os.mkfifo(fifo)
+    told: list[str] = []
+
+    def look() -> None:
+        try:
+            inode_of(str(fifo))
+        except HostError as error:
+            told.append(error.found)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join(10)
+    writer = os.open(fifo, os.O_RDWR | os.O_NONBLOCK) if thread.is_alive() else -1
+    thread.join()
+    if writer >= 0:
+        os.close(writer)
+
+    assert writer < 0
+    assert told == ["is a plain file and no network namespace"]
 
 
 def test_attach_when_the_wanted_name_is_its_own_altname(bed: Bed) -> None:

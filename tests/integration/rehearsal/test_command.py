@@ -136,6 +136,18 @@ def test_shipped_configuration_is_played(name: str) -> None:
     assert ("is NOT rehearsed" in done.stdout) == (name == "sriov-node")
 
 
+def test_driver_of_another_name_is_played(tmp_path: Path) -> None:
+    """Slices, claims, rights and metadata go by the name that the file gives."""
+
+    config = tmp_path / "agent.toml"
+    config.write_text(f'[dra]\ndriver = "nic.example.com"\n{ROOMY}', encoding="utf-8")
+
+    done = rehearse("--config", config)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nic.example.com-metadata.json" in done.stdout
+
+
 def test_faults_of_a_claim_are_shown_as_kubelet_shows_them(tmp_path: Path) -> None:
     """All of them, in the pod's event; the exit code says that it did not work."""
 
@@ -166,6 +178,42 @@ def test_faults_of_files_end_it_before_it_begins(tmp_path: Path) -> None:
     assert f"{config}:2" in done.stdout
     assert f"{config}:4" in done.stdout
     assert stages_of(done.stdout) == []
+
+
+def test_end_when_the_reader_has_gone() -> None:
+    """``| head`` ends it as it ends any command: its own code, and no word."""
+
+    with subprocess.Popen(
+        command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+
+        assert process.stderr.read() == b""
+        assert process.wait(LIMIT_S) == 141
+
+
+def test_end_when_the_output_is_full() -> None:
+    """What cannot be shown is told in one line, and the exit code says that it did not work."""
+
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command(),
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=LIMIT_S,
+        )
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        "berth rehearse: standard output: cannot write: No space left on device; "
+        "free space on that file system\n"
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED FOR WANT OF ROOT: drops its rights")

@@ -205,7 +205,7 @@ def test_devices_without_a_daemon(berth: Berth, config: Path) -> None:
 
     assert ran.code == 0
     assert ran.err.startswith(
-        f"berth: berthd is not running; this is what it would find by {config}"
+        f"berth: this is what berthd would find by {config}, without claims that are held\n"
     )
     assert 'group "slow" selects no NIC' in ran.err
     assert berth("devices", "--config", config, "--json").json["by"] == "scan"
@@ -214,7 +214,28 @@ def test_devices_without_a_daemon(berth: Berth, config: Path) -> None:
 def test_devices_without_daemon_and_configuration(berth: Berth) -> None:
     """A machine without a file yet is looked at by the defaults."""
 
-    assert berth("devices", "--config", "/nowhere/agent.toml").code == 0
+    ran = berth("devices", "--config", "/nowhere/agent.toml")
+
+    assert ran.code == 0
+    assert ran.err == (
+        "berth: this is what berthd would find by the defaults, since there is no "
+        "/nowhere/agent.toml, without claims that are held\n"
+    )
+    assert "berthd is not running; this is what it would find by" in berth("devices").err
+
+
+def test_devices_by_another_file_than_the_daemons(
+    berth: Berth, config: Path, daemon: Serve
+) -> None:
+    """A file that is named is looked at, whatever the daemon that runs would say by its own."""
+
+    daemon({"devices": {"devices": [], "warnings": []}})
+    config.write_text(GROUPS, encoding="utf-8")
+
+    assert berth("devices", "--json").json["by"] == "daemon"
+    ran = berth("devices", "--config", config, "--json")
+    assert ran.json["by"] == "scan"
+    assert f"would find by {config}" in ran.err
 
 
 def test_devices_without_daemon_when_the_file_has_faults(berth: Berth, config: Path) -> None:

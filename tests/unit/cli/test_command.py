@@ -6,6 +6,8 @@ import io
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import IO
 
 import attrs
 import pytest
@@ -56,6 +58,42 @@ def test_end_when_the_command_line_is_wrong(berth: Berth, words: tuple[str, ...]
 
 
 @pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("", "the following arguments are required: COMMAND"),
+        ("check --conf x", "unrecognized arguments: --conf x; did you mean --config?"),
+        ("facts --hash-mac --save x", "unrecognized arguments: --hash-mac; did you mean"),
+        ("why a b", "unrecognized arguments: b"),
+        ("status --runtime-di x", "unrecognized arguments: --runtime-di x"),
+    ],
+)
+def test_wrong_words_are_answered_by_the_usage_of_their_command(
+    berth: Berth, words: str, told: str
+) -> None:
+    """What is allowed is told for the very command: its usage, what was meant, where more is."""
+
+    usage, *_, fault, more = berth(*words.split()).err.splitlines()
+    prog = " ".join(["berth", *words.split()[:1]])
+
+    assert usage.startswith(f"usage: {prog} ")
+    assert fault.startswith(f"{prog}: error: {told}")
+    assert "--runtime-dir" not in fault
+    assert more == f"{prog}: `{prog} --help` tells more"
+
+
+@pytest.mark.parametrize("each", COMMANDS, ids=lambda each: each.name)
+def test_help_is_as_wide_as_the_terminal(
+    berth: Berth, monkeypatch: pytest.MonkeyPatch, each: Command
+) -> None:
+    """Long descriptions are wrapped as the rest is."""
+
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = berth(each.name, "--help").out.splitlines()
+
+    assert max(map(len, lines[: lines.index("examples:")])) <= 80
+
+
+@pytest.mark.parametrize(
     ("error", "code"),
     [
         (ConfigError("/x", "is bad"), Exit.USAGE),
@@ -93,6 +131,58 @@ def test_end_when_the_reader_has_gone() -> None:
     assert done.returncode == Exit.CUT_OFF
     assert b"Traceback" not in done.stderr
     assert b"Exception" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("devices", "--config", "/nowhere"), ("--help",)])
+def test_end_when_the_output_is_full(words: tuple[str, ...]) -> None:
+    """An answer that cannot be written is a fault with the system's reason, and no traceback."""
+
+    with Path("/dev/full").open("wb") as full:
+        done = end_of(*words, stdout=full)
+
+    assert done.returncode == Exit.FINDING
+    assert done.stderr.splitlines()[-1] == (
+        "berth: standard output: cannot write: No space left on device; "
+        "free space on that file system"
+    )
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", ["devices --config /nowhere", "--help", "rehearse"])
+def test_end_when_there_is_no_output(words: str) -> None:
+    """A command whose output was closed says so before it does anything."""
+
+    done = end_of(*words.split(), before=("sh", "-c", 'exec "$@" >&-', "sh"))
+
+    assert done.returncode == Exit.FINDING
+    assert done.stderr == (
+        "berth: standard output: is closed; give the command somewhere to write\n"
+    )
+
+
+@pytest.mark.parametrize("closing", ["2>&-", "2>/dev/full"])
+def test_end_when_nobody_hears_remarks(closing: str) -> None:
+    """A remark that cannot be written changes neither answer nor exit code."""
+
+    words = ("devices", "--config", "/nowhere", "--json")
+    done = end_of(*words, before=("sh", "-c", f'exec "$@" {closing}', "sh"))
+
+    assert done.returncode == Exit.WELL
+    assert '"by": "scan"' in done.stdout
+
+
+def end_of(
+    *words: str, before: tuple[str, ...] = (), stdout: IO[bytes] | int = subprocess.PIPE
+) -> subprocess.CompletedProcess[str]:
+    """The end of a command that is a process of its own, with its output buffered as usual."""
+    return subprocess.run(
+        [*before, sys.executable, "-m", "berth", *words],
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
 
 
 def test_output_when_the_terminal_has_other_letters(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,6 +137,8 @@ def test_command_saves_this_machine(berth: Berth, tmp_path: Path) -> None:
     links = scan_machine(Config()).links
 
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err.startswith(f"berth: {len(links)} links, ")
+    assert ran.err.startswith(
+        f"berth: looked at by the defaults, since there is no /nowhere\nberth: {len(links)} links, "
+    )
     assert [link.name for link in read_facts(path).links] == [link.name for link in links]
     assert berth("facts", "--config", "/nowhere").json["schema"] == 1

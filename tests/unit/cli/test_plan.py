@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from berth.cli import plan as plan_command
 from berth.cli.factfile import facts_text, save_facts
 from tests.unit.cli.conftest import Berth, Ran, golden
 from tests.unit.nic.machine import Machine as Host
@@ -300,6 +301,52 @@ def test_plan_of_what_is_no_manifest(plan: Plan, text: str, found: str) -> None:
 
     assert (ran.code, ran.out) == (2, "")
     assert found in ran.err
+
+
+def test_plan_tells_what_there_was_to_choose_from(plan: Plan, tmp_path: Path) -> None:
+    """A claim that finds no device is told how many there are, and why the rest is not offered."""
+
+    config = CONFIG.replace('"ens1f0", "ens1f1"', '"eth0"')
+    (tmp_path / "agent.toml").write_text(config, encoding="utf-8")
+    ran = plan(claim())
+
+    assert ran.code == 1
+    assert (
+        "note: NICs offered on the node: 1 of 4; not offered: 2 not-selected, 1 uplink; "
+        "`berth devices` tells the reason of each" in ran.out
+    )
+
+
+def test_plan_reads_standard_input(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, berth: Berth
+) -> None:
+    """``kubectl get -o yaml`` may be planned as it comes, a list of claims too."""
+
+    plan("")
+    items = "".join(f"- {text}" for text in (CHILD, claim("other")))
+    listed = items.replace("---\n", "").replace("\n", "\n  ").replace("\n  - ", "\n- ")
+    path = tmp_path / "list.yaml"
+    path.write_text(f"apiVersion: v1\nkind: List\nitems:\n{listed}", encoding="utf-8")
+    monkeypatch.setattr(plan_command, "STANDARD_INPUT", path)
+    files = ("--facts", tmp_path / "facts.json", "--config", tmp_path / "agent.toml")
+    ran = berth("plan", "-", *files, "--json")
+
+    assert ran.code == 0, ran.err
+    assert [each["claim"] for each in ran.json["claims"]] == ["default/net", "default/other"]
+
+
+def test_plan_tells_the_faults_of_all_files(berth: Berth, tmp_path: Path) -> None:
+    """Each file that cannot be used is told, not the first alone."""
+
+    config, claims, facts = (tmp_path / name for name in ("a.toml", "c.yaml", "f.json"))
+    config.write_text("[nri]\ntimeout_s = 0\n[nic]\nbogus = 1\n", encoding="utf-8")
+    facts.write_text("{}", encoding="utf-8")
+    ran = berth("plan", claims, "--config", config, "--facts", facts)
+
+    assert (ran.code, ran.out) == (2, "")
+    places = [f"{config}:2", f"{config}:4", f"{claims}: cannot be read", f"{facts}: has schema"]
+    lines = ran.err.splitlines()
+    assert [place in line for place, line in zip(places, lines, strict=True)] == [True] * 4
 
 
 def test_plan_when_the_configuration_is_refused(plan: Plan, tmp_path: Path) -> None:

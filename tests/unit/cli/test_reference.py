@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,9 @@ from typing import Any
 import pytest
 
 from berth.cli.commands import COMMANDS
+from berth.cli.exits import Exit
 from berth.cli.looking import check_config
+from berth.cli.parsing import EPILOG, make_parser
 from berth.config.document import parsed
 from berth.nic.record import Stage
 from berth.node.views import devices_view, holds_view, status_view, why_view
@@ -21,8 +25,31 @@ from tests.unit.node.views.test_views import WELL
 from tests.unit.node.views.test_why import known
 from tools.command_reference import PAGE, page
 
+ROOT = PAGE.parent.parent.parent
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*/*.md")])
 CONTROL = PAGE.parent / "control.md"
 RECORD = claim_record(nic_record(Stage.ATTACHED))
+
+
+def commands_of(text: str) -> Iterator[list[str]]:
+    """Every command line of ours in the code blocks of a page, without what is piped around it."""
+    for block in re.findall(r"^```(?:sh|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            for part in re.split(r"&&|\|", re.sub(r"^# ", "", line).split(" #")[0]):
+                if part.strip().startswith("berth "):
+                    yield shlex.split(part)
+
+
+@pytest.mark.parametrize("page_path", PAGES, ids=lambda path: path.stem)
+def test_commands_in_the_pages_can_be_typed(page_path: Path) -> None:
+    """Each command line that a page shows is one that the command takes, with files that exist."""
+
+    parser = make_parser(COMMANDS)
+    for words in commands_of(page_path.read_text(encoding="utf-8")):
+        arguments = parser.parse_args(words[1:])
+        for file in (getattr(arguments, "claim", None), getattr(arguments, "config", None)):
+            if file is not None and Path(file).parts[0] == "configs":
+                assert (ROOT / file).is_file(), words
 
 
 def test_page_is_up_to_date() -> None:
@@ -126,3 +153,12 @@ def test_how_to_claims_are_good(text: str, tmp_path: Path) -> None:
     path.write_text(text, encoding="utf-8")
 
     assert read_manifests(path).templates
+
+
+def test_page_and_help_tell_the_same_exit_codes() -> None:
+    """Each code that a command may end with is told in both places, in the same words."""
+
+    told = re.findall(r"^\| (\d+) \| (.*?) \|$", page(), re.MULTILINE)
+
+    assert [int(code) for code, _ in told] == [int(code) for code in Exit]
+    assert [f"{code:>5}  {meaning}" for code, meaning in told] == EPILOG.splitlines()[1:]

@@ -17,7 +17,8 @@ from berth.model.device import NicMode
 from tests.unit.config.reading import read_table
 
 IDENTITY_RULE = (
-    'it must be the identity of one device, such as "pci:0000:41:00.0"; `berth devices` shows it'
+    'it must be the identity of one device, such as "pci:0000:41:00.0"; '
+    "`berth devices --json` shows it"
 )
 
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import trio
 
+from berth.config.schema import DraTable
 from berth.daemon.configfile import ConfigFile
 from berth.daemon.operator import Operator
 from berth.daemon.parts import Parts
@@ -47,6 +49,21 @@ async def test_status_tells_of_every_part(operator: Operator, parts: Parts, conf
     text = repr(told)
     assert "no such file" in text
     assert "no kubeconfig" in text
+    assert told["well"] is False
+    assert any("no kubeconfig" in trouble for trouble in told["troubles"])
+    pod = await ask(operator, "why", what="default/nobody")
+    assert any("no kubeconfig" in trouble for trouble in pod["node"]["troubles"])
+
+
+async def test_status_when_claims_are_not_served(operator: Operator, parts: Parts) -> None:
+    """With the door to kubelet shut nobody waits for kubelet, so it is no trouble."""
+
+    parts.config = attrs.evolve(parts.config, dra=DraTable(enabled=False))
+
+    told = await ask(operator, "status")
+
+    assert told["kubelet"] is None
+    assert not any("kubelet:" in trouble for trouble in told["troubles"])
 
 
 async def test_devices_and_holds_of_a_new_daemon_are_empty(operator: Operator) -> None:

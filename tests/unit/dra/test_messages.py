@@ -1,5 +1,8 @@
 """Claims from kubelet's messages, and what became of them back into messages."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,12 +10,14 @@ from hypothesis import strategies as st
 from berth.dra.messages import (
     CLAIMS_LIMIT,
     DIALECTS,
-    ERROR_LIMIT,
     Dialect,
+    Requested,
     read_claims,
     read_ended_claims,
 )
+from berth.errors import RemoteProtocolError
 from berth.model.claim import ClaimRef, PreparedClaim, PreparedDevice
+from berth.model.names import TEXT_LIMIT
 from berth.pb import dra_v1_pb2
 
 UID = "7f0f7b8e-5a3f-4a58-9a4b-6d7a2c9b0b11"
@@ -56,11 +61,19 @@ def test_read_claims_gives_each_claim_once_in_order() -> None:
         (claim("a" * 129), "UID 'aaaa"),
         (claim("x", namespace=""), "namespace has 0 characters"),
         (claim("x", name="n" * 254), "name has 254 characters"),
+        (
+            claim("x", namespace="../../../api/v1/secrets"),
+            "namespace '../../../api/v1/secrets' is not",
+        ),
+        (claim("x", name="../c"), "name '../c' is not one: it must be a DNS subdomain"),
+        (claim("x", name="a..b"), "name 'a..b' is not"),
+        (claim("x", name="c?limit=1"), "name 'c?limit=1' is not"),
+        (claim("x", name="c\n"), r"name 'c\n' is not"),
         (claim(UID, name="other"), "twice, as ns/claim and as ns/other"),
     ],
 )
 def test_read_claims_answers_what_cannot_be_a_claim(bad: dra_v1_pb2.Claim, text: str) -> None:
-    """A UID becomes a file name: what is none is refused by name, beside the healthy claims."""
+    """What becomes a path and is no name is refused by name, beside the healthy claims."""
 
     requested = read_claims([claim("healthy"), claim(), bad])
 
@@ -69,22 +82,23 @@ def test_read_claims_answers_what_cannot_be_a_claim(bad: dra_v1_pb2.Claim, text:
     assert bad.uid not in {ref.uid for ref in requested.claims}
 
 
-def test_read_claims_bounds_their_number() -> None:
-    """Claims beyond the limit get an entry that says so."""
+@pytest.mark.parametrize("read", [read_claims, read_ended_claims])
+def test_claims_of_a_request_are_bounded(read: Callable[[list[Any]], Requested]) -> None:
+    """More than a pod can have are refused as a whole, without an entry for each."""
 
-    requested = read_claims([claim(f"u{number}") for number in range(CLAIMS_LIMIT + 2)])
+    many = [claim(f"u{number}") for number in range(CLAIMS_LIMIT + 1)]
 
-    assert len(requested.claims) == CLAIMS_LIMIT
-    assert set(requested.settled) == {f"u{CLAIMS_LIMIT}", f"u{CLAIMS_LIMIT + 1}"}
+    assert len(read(many[:-1]).claims) == CLAIMS_LIMIT
+    with pytest.raises(RemoteProtocolError, match=f"{CLAIMS_LIMIT + 1} claims: .* at most"):
+        read(many)
 
 
 def test_read_ended_claims_never_holds_up_a_pod() -> None:
-    """What cannot have been prepared is undone; names and numbers do not matter any more."""
+    """What cannot have been prepared is undone; names do not matter any more."""
 
-    many = [claim(f"u{number}", name="") for number in range(CLAIMS_LIMIT + 2)]
-    requested = read_ended_claims([*many, claim("../x"), claim("")])
+    requested = read_ended_claims([claim("a", name=""), claim("../x"), claim("")])
 
-    assert len(requested.claims) == CLAIMS_LIMIT + 2
+    assert [ref.uid for ref in requested.claims] == ["a"]
     assert requested.settled == {"../x": None, "": None}
 
 
@@ -141,4 +155,4 @@ def test_prepare_answer_cuts_a_long_error_in_the_middle() -> None:
 
     assert text.startswith("where ")
     assert text.endswith(" mend")
-    assert len(text) <= ERROR_LIMIT + 1
+    assert len(text) <= TEXT_LIMIT + 1

@@ -88,3 +88,15 @@ async def test_remind_tells_the_operator_when_kubelet_does_not_come(
     assert [("/data/kubelet/plugins_registry" in t, "[kubelet] root" in t) for t in texts] == (
         [] if comes else [(True, True)]
     )
+
+
+async def test_notify_with_a_text_without_end_keeps_both_ends_of_it() -> None:
+    """It is shown with every status, whose answer has a limit."""
+
+    it = registration()
+    await tell(it, registered=False, error=f"first {'x' * 3_000_000} last")
+    reason = it.state.get().reason
+
+    assert reason.startswith("kubelet says: first xxx")
+    assert reason.endswith("xxx last")
+    assert len(reason) < 2100

@@ -9,11 +9,12 @@ import trio
 from trio.testing import MockClock
 
 from berth.config.schema import DraVersion
-from berth.dra.service import LIMIT_S, VERSIONS, DraService
+from berth.dra.messages import CLAIMS_LIMIT
+from berth.dra.service import ACTIVE_LIMIT, LIMIT_S, VERSIONS, DraService
 from berth.errors import ClaimError, HostError
 from berth.model.claim import ClaimRef, PreparedClaim, PreparedDevice
 from berth.pb import dra_v1_pb2
-from berth.runtime.methods import Call, Method
+from berth.runtime.methods import Call, Method, RpcError, Status
 
 
 async def refuse(ref: ClaimRef) -> None:
@@ -181,6 +182,31 @@ async def test_request_that_names_a_claim_twice_is_worked_on_once(
 
     assert sorted(claims.seen) == ["a", "b"]
     assert set(entries) == {"a", "b"}
+
+
+@pytest.mark.parametrize("name", ["NodePrepareResources", "NodeUnprepareResources"])
+async def test_claims_at_a_time_are_bounded_over_all_requests(
+    autojump_clock: MockClock, name: str
+) -> None:
+    """Who sends ever more requests is refused; what is worked on goes on, and makes room."""
+
+    service = DraService(Claims())
+    uids = [f"u{number}" for number in range(CLAIMS_LIMIT)]
+    refused: list[RpcError] = []
+
+    async def ask() -> None:
+        try:
+            await call(service, name, *uids)
+        except RpcError as error:
+            refused.append(error)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(ACTIVE_LIMIT // CLAIMS_LIMIT + 3):
+            nursery.start_soon(ask)
+    await ask()
+
+    assert [error.code for error in refused] == [Status.RESOURCE_EXHAUSTED] * 3
+    assert service.statistics().active == 0
 
 
 async def test_prepare_of_nothing_is_answered(autojump_clock: MockClock) -> None:

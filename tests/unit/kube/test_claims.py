@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.errors import ClaimError, RemoteProtocolError
-from berth.kube.claims import claim_from_json
+from berth.kube.claims import POD_CLAIM_NAME, claim_from_json
 from berth.model import jsontext
 from berth.model.claim import ConfigSource, Consumer, DeviceResult
 
@@ -105,6 +105,27 @@ def test_configuration_keeps_its_place_its_source_and_its_faults() -> None:
     ]
     assert jsontext.duplicates(found[1].parameters) == ("a",)
     assert found[2].parameters is None
+
+
+@pytest.mark.parametrize("name", ["", "..", "../../../etc", "a/b", "a\n", "UPPER"])
+def test_annotation_that_is_no_name_gives_none(name: str) -> None:
+    """A tenant who writes the annotation has nothing mounted outside the folder of metadata."""
+
+    value = claim()
+    value["metadata"]["annotations"] = {POD_CLAIM_NAME: name}
+
+    assert claim_from_json(value, driver="berth.dev").pod_claim_name is None
+
+
+@pytest.mark.parametrize("name", ["", "..", "/etc", "nic/..", "a/b\n"])
+def test_request_that_is_no_name_is_told(name: str) -> None:
+    """It names a folder on the host."""
+
+    value = claim()
+    value["status"]["allocation"]["devices"]["results"][1]["request"] = name
+
+    with pytest.raises(RemoteProtocolError, match=r"request: found .* must be DNS labels"):
+        claim_from_json(value, driver="berth.dev")
 
 
 def test_claim_of_another_driver_has_no_results() -> None:

@@ -70,6 +70,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "pipe": make_pipe,
     "unreadable": make_unreadable,
     "of another claim": lambda path: path.write_bytes(to_bytes(of_claim("u2"))),
+    "of no claim": lambda path: path.write_bytes(to_bytes(of_claim("../u1\0"))),
 }
 
 
@@ -104,6 +105,17 @@ async def test_load_when_a_file_is_damaged(tmp_path: Path, damage: str) -> None:
     assert told.endswith(f"; kept as {folder}/u1.json.bad-1")
     assert sorted(path.name for path in folder.iterdir()) == ["u1.json.bad-1", "u9.json"]
     assert await Records(folder).load() == ()
+
+
+async def test_load_when_a_text_holds_half_a_character(tmp_path: Path) -> None:
+    """It can be written again, and made a path of, which half a surrogate pair cannot."""
+
+    content = to_bytes(of_claim("u1")).replace(b'"boot_id": "', b'"boot_id": "\\ud800')
+    write(tmp_path / "claims", "u1", content)
+    records = Records(tmp_path / "claims")
+
+    assert await records.load() == ()
+    assert records.all()[0].boot_id.startswith("\ufffd")
 
 
 async def test_load_when_a_file_is_of_a_newer_program(tmp_path: Path) -> None:

@@ -7,7 +7,12 @@ import threading
 
 import pytest
 import trio
-from trio.testing import MockClock, lockstep_stream_pair, memory_stream_pair
+from trio.testing import (
+    MockClock,
+    lockstep_stream_pair,
+    memory_stream_pair,
+    wait_all_tasks_blocked,
+)
 
 from berth.errors import ClaimError, RemoteProtocolError
 from berth.model.pod import Adjustment, Sandbox
@@ -209,6 +214,34 @@ async def test_late_hook_is_answered_for_and_cancelled(
     assert not linked.peer.gone
 
 
+async def test_hook_that_never_ends_delays_no_other(
+    linked: Link, hooks: ScriptedHooks, autojump_clock: MockClock
+) -> None:
+    """Case 15: the runtime asks one at a time, and the pods behind it wait for its limit alone."""
+
+    async def block_the_first(_: Turn | None) -> None:
+        if len(hooks.turns) == 1:
+            await trio.sleep_forever()
+
+    hooks.act = block_the_first
+    began = trio.current_time()
+    errors: dict[str, str] = {}
+
+    async def start(pod: str) -> None:
+        outcome = await linked.peer.relay(Event.RUN_POD_SANDBOX, Sandbox(id=pod))
+        errors[pod] = outcome.error
+
+    async with trio.open_nursery() as pods:
+        pods.start_soon(start, "blocked")
+        await wait_all_tasks_blocked()
+        for number in range(19):
+            pods.start_soon(start, f"pod{number}")
+
+    assert trio.current_time() - began == pytest.approx(1.5)
+    assert "not done within 1.50 s" in errors.pop("blocked")
+    assert list(errors.values()) == [""] * 19
+
+
 async def test_limit_follows_the_runtimes_patience(
     nursery: trio.Nursery, hooks: ScriptedHooks, autojump_clock: MockClock
 ) -> None:
@@ -315,10 +348,10 @@ async def test_lost_connection_makes_running_hooks_late(
 
     hooks.act = sleep
     nursery.start_soon(linked.peer.relay, Event.RUN_POD_SANDBOX, SANDBOX)
-    await trio.testing.wait_all_tasks_blocked()
+    await wait_all_tasks_blocked()
     await linked.peer._stream.aclose()
     await linked.ended.wait()
-    await trio.testing.wait_all_tasks_blocked()
+    await wait_all_tasks_blocked()
 
     assert hooks.turns[0].decision.verdict is Verdict.LATE
     assert hooks.cancelled == ["run_pod_sandbox"]
@@ -349,7 +382,7 @@ async def test_stop_waits_for_the_hook_that_runs(
     await trio.sleep(0.5)
     linked.scope.cancel()
     await linked.ended.wait()
-    await trio.testing.wait_all_tasks_blocked()
+    await wait_all_tasks_blocked()
 
     assert [(outcome.asked, bool(outcome.error)) for outcome in outcomes] == [(True, error)]
     assert linked.peer.gone
@@ -372,7 +405,7 @@ async def test_refused_registration_closes_the_connection(
     await made.ended.wait()
 
     assert "invalid plugin name 'no good'" in str(made.fault)
-    await trio.testing.wait_all_tasks_blocked()
+    await wait_all_tasks_blocked()
     assert made.peer.gone
 
 

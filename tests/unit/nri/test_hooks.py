@@ -14,6 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 from berth.errors import BerthError, ClaimError, HostError, KubeError
 from berth.model.claim import Consumer
 from berth.model.pod import Container, ContainerState, Sandbox
+from berth.nic import execute
 from berth.nic.record import NicRecord, SandboxRef, Stage
 from berth.node.record import ClaimRecord
 from berth.node.views.troubles import Troubles
@@ -109,6 +110,12 @@ class FakeClaims:
 
 NETNS = Path("/proc/self/ns/net")
 INODE = NETNS.stat().st_ino
+
+
+@pytest.fixture(autouse=True)
+def _another_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without rights there is no second network: so the tests' own is the pods', not the host's."""
+    monkeypatch.setattr(execute, "HOME", "/proc/self/ns/uts")
 
 
 @pytest.fixture

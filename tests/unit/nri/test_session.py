@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
 from hypothesis import given
@@ -172,6 +174,28 @@ def test_session_is_the_same_byte_by_byte() -> None:
     assert outcomes[0] == outcomes[1]
 
 
+@pytest.mark.parametrize("field", ["id", "name", "namespace", "uid"])
+def test_pod_with_a_name_without_end_is_refused(running: Caller, field: str) -> None:
+    """What names a pod is kept in records and troubles, and shown again."""
+
+    name: dict[str, Any] = {field: "x" * 1000}
+    endless = attrs.evolve(SANDBOX, **name)
+    happening = Happening(kind=Event.RUN_POD_SANDBOX, sandbox=endless)
+    answer = running.call("RunPodSandbox", messages.encode_event(happening))
+
+    assert isinstance(answer, Refusal)
+    assert f"a pod whose {field} has 1000 characters: at most 253" in answer.message
+    assert running.session.stage is Stage.RUNNING
+
+
+def test_runtime_with_a_name_without_end_is_cut(caller: Caller) -> None:
+    """It is shown with every status."""
+
+    caller.configure(Runtime(name="x" * 10_000, version="y" * 10_000, nri_version="v" * 10_000))
+
+    assert len(str(caller.session.runtime)) < 1000
+
+
 def test_registration_refused_ends_the_session(caller: Caller) -> None:
     """The runtime leaves the connection open then, so it is ours to close."""
     envelope = vectors.REFUSAL_7[18:]
@@ -260,6 +284,20 @@ def test_synchronize_gathers_chunks(caller: Caller) -> None:
     caller.session.answer(question.call)
     assert caller.answer() == Reply(stream=question.call)
     assert caller.session.stage is Stage.RUNNING
+
+
+def test_synchronize_has_a_bound_in_bytes(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few pods with long annotations are gathered no further than that."""
+
+    monkeypatch.setattr(nri_session, "MAX_SYNCHRONIZE_BYTES", 100_000)
+    caller.configure()
+    long = attrs.evolve(SANDBOX, annotations={"a": "x" * 30_000})
+    payload = messages.encode_chunk(messages.Chunk(sandboxes=(long,), more=True))
+    for _ in range(3):
+        assert isinstance(caller.call("Synchronize", payload), Reply)
+
+    with pytest.raises(RemoteProtocolError, match="bytes: at most 100000"):
+        caller.call("Synchronize", payload)
 
 
 def test_synchronize_has_a_bound(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,6 +92,11 @@ metadata: {name: s}
         ("kind: ResourceClaim\nmetadata: {name: p}", "has no spec.devices.requests"),
         ("kind: DeviceClass\nmetadata: {name: p}\nspec: {config: []}", "has no ResourceClaim"),
         (CLAIM.replace("{deviceClassName: nic.berth.dev}", "{}"), "not one of exactly"),
+        ("kind: List\nitems: 7", "at least one must be in it"),
+        (
+            "apiVersion: resource.k8s.io/v1beta1\n" + CLAIM.lstrip(),
+            "it must be resource.k8s.io/v1; a request has its fields below `exactly` there",
+        ),
         (CLAIM.replace("nic.berth.dev", "nic.berth.dev, count: many"), "cannot unmarshal str"),
     ],
 )

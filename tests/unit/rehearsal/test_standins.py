@@ -42,6 +42,17 @@ def test_links_known_otherwise_get_names_of_the_rehearsals_own() -> None:
     ]
 
 
+def test_names_of_the_rehearsals_own_are_no_others() -> None:
+    """A group may call a link as the rehearsal would."""
+
+    found = cast(
+        [group(NicMatch(altname=("a0", "a1"))), group(NicMatch(name=("rehearsal1", "rehearsal0")))]
+    )
+
+    names = [link.name for link in found.links]
+    assert names == ["rehearsal2", "rehearsal3", "rehearsal1", "rehearsal0"]
+
+
 def test_each_stand_in_meets_every_condition() -> None:
     """With a name and an address asked for, only a link that has both is of use."""
 
@@ -50,6 +61,16 @@ def test_each_stand_in_meets_every_condition() -> None:
     found = cast([group(match)])
 
     assert [(link.name, link.mac) for link in found.links] == [("x0", "02:00:00:00:00:01")]
+
+
+@pytest.mark.parametrize("name", ["lo", "all", "default"])
+def test_name_that_no_link_can_have_is_not_played(name: str) -> None:
+    """The loopback is in every namespace, and nothing can be plugged in under its name."""
+
+    found = cast([group(NicMatch(name=("x0", name)), name="a")])
+
+    assert found.links == ()
+    assert found.unplayed == (("a", f"no link can be made that is called {name}"),)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 import trio
 
+from berth.cli.apiaccess import find_access
 from berth.cli.checks.line import Level, Line
 from berth.cli.checks.machine import ApiLook, Machine
 from berth.dra.nodename import choose_node
@@ -23,7 +24,7 @@ from berth.kube.api import Node
 from berth.kube.client import KubeClient, Request
 from berth.kube.credentials import Credentials
 from berth.kube.server import KubeServer
-from berth.kube.sources import CredentialSettings, choose
+from berth.kube.sources import CredentialSettings
 from berth.model.device import NicMode
 
 TOPIC: Final = "API server"
@@ -41,8 +42,9 @@ def look_api(settings: CredentialSettings, *, configured: str, host_name: str) -
         configured: ``[node] name``.
     """
     try:
-        credentials = Credentials(choose(settings))
+        credentials = Credentials(find_access(settings).choice)
     except BerthError:
+        # What is wrong with them is told where they are looked at.
         return None
     return trio.run(_look, credentials, configured, host_name)
 

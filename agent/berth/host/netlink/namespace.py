@@ -29,7 +29,8 @@ Netns: TypeAlias = "str | os.PathLike[str] | int"
 HOME: Final = "/proc/self/ns/net"
 """The namespace that the process started in; worker threads never leave it."""
 
-_CLONE_NEWNET: Final = 0x40000000
+CLONE_NEWNET: Final = 0x40000000
+"""The kind of a network namespace; ``linux/sched.h``."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -47,9 +48,13 @@ def netns_descriptor(netns: Netns) -> Iterator[int]:
         yield netns
         return
     try:
-        descriptor = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
+        # Whatever else lies at the path, a FIFO say, must not hold the thread up.
+        descriptor = os.open(netns, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise _told(error, os.fspath(netns), "cannot be opened") from error
+    except ValueError as error:  # a NUL, or half a surrogate pair
+        text = ascii(os.fspath(netns))
+        raise HostError(text, "is no path that can be opened", errno=errno.ENOENT) from error
     try:
         yield descriptor
     finally:
@@ -84,7 +89,7 @@ def run_in_netns(netns: Netns, work: Callable[[], T]) -> T:
 
 def _enter(netns: Netns) -> None:
     with netns_descriptor(netns) as descriptor:
-        if _libc.setns(descriptor, _CLONE_NEWNET) != 0:
+        if _libc.setns(descriptor, CLONE_NEWNET) != 0:
             number = ctypes.get_errno()
             where = f"descriptor {netns}" if isinstance(netns, int) else os.fspath(netns)
             raise _told(OSError(number, os.strerror(number)), where, "cannot be entered")

@@ -161,14 +161,18 @@ def _troubles(status: Status) -> Iterator[str]:
     for plugin in status.plugins.plugins:
         if plugin.phase is not Phase.SERVING:
             yield f"plugin {plugin}"
-    yield from connection_troubles(status.nri, status.publication)
+    yield from connection_troubles(status.nri, status.publication, status.api)
     if status.kubelet is not None and not status.kubelet.registered:
         yield f"kubelet: {status.kubelet.state}"
     yield from _claim_troubles(status.records)
 
 
-def connection_troubles(nri: NriState | None, publication: Publication | None) -> Iterator[str]:
+def connection_troubles(
+    nri: NriState | None, publication: Publication | None, api: Identity | None
+) -> Iterator[str]:
     """What keeps every free NIC of the node from being given to a pod."""
+    if api is not None and not api.server:
+        yield f"API server: not connected, so nothing is published: {api.source}"
     if nri is not None and not nri.synchronized:
         yield f"NRI is not connected, so no free NIC is offered: {nri.reason}"
     if publication is not None and publication.state != PUBLISHED:

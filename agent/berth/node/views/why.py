@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from berth.kube.api import Identity
 from berth.model.device import Device, Nic, Version
 from berth.model.inventory import Inventory
 from berth.nic.record import NicRecord, Stage
@@ -33,6 +34,7 @@ class Knowledge:
     Attributes:
         nri: ``None`` before the first look, or without the plugin.
         publication: ``None`` while nothing is published.
+        api: Whom the API server knows the daemon as; ``None`` where none is asked.
     """
 
     records: Sequence[ClaimRecord]
@@ -40,6 +42,7 @@ class Knowledge:
     troubles: Sequence[Trouble] = ()
     nri: NriState | None = None
     publication: Publication | None = None
+    api: Identity | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -93,7 +96,7 @@ def why_view(asked: str, known: Knowledge) -> Answer:
 
 def _node(known: Knowledge) -> Answer:
     return {
-        "troubles": list(connection_troubles(known.nri, known.publication)),
+        "troubles": list(connection_troubles(known.nri, known.publication, known.api)),
         "nics": nics_summary(known.inventory),
     }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from berth.cli.checks.apiserver import check_api, look_api
@@ -72,5 +74,13 @@ def test_api_without_credentials() -> None:
     """Nobody is asked without credentials."""
 
     settings = CredentialSettings(kubelet_kubeconfigs=())
+
+    assert look_api(settings, configured="", host_name="x") is None
+
+
+def test_api_when_the_credentials_cannot_be_read(tmp_path: Path) -> None:
+    """A kubeconfig that is not there is told with the credentials, and not a second time here."""
+
+    settings = CredentialSettings(kubeconfig=str(tmp_path / "nowhere"))
 
     assert look_api(settings, configured="", host_name="x") is None

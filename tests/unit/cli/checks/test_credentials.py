@@ -88,8 +88,7 @@ def test_credentials_when_there_are_none(tmp_path: Path) -> None:
         "fault",
         (
             "no kubeconfig of kubelet was found: "
-            f"tried {tmp_path}/a (No such file or directory), "
-            f"{tmp_path}/b (No such file or directory)"
+            f"tried {tmp_path}/a, {tmp_path}/b (No such file or directory)"
         ),
     )
     assert "join the node to its cluster" in line.mend

@@ -209,11 +209,11 @@ def test_entry_when_deeply_nested(left: str, right: str) -> None:
 
 
 def test_entry_when_its_text_is_no_unicode() -> None:
-    """Half a character in a text is a fault of the field like any other."""
+    """Half a character was read as U+FFFD, which is a fault of the field like any other."""
 
     found = faults(entry('{"kind": "NicConfig", "interface": {"name": "\\ud800"}}'))
 
-    assert found[-1].startswith(f'{ROOT}.interface.name: "\\ud800": ')
+    assert found[-1].startswith(f'{ROOT}.interface.name: "\\ufffd": ')
 
 
 def test_entries_when_of_class_and_claim() -> None:

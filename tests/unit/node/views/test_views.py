@@ -218,6 +218,10 @@ def test_status_when_all_is_well() -> None:
             f"NRI is not connected, so no free NIC is offered: {DISCONNECTED.reason}",
         ),
         (
+            {"api": Identity(kind="none", source="no kubeconfig was found", server="")},
+            "API server: not connected, so nothing is published: no kubeconfig was found",
+        ),
+        (
             {"kubelet": Kubelet(registered=False, state="not registered, watching /x")},
             "kubelet: not registered, watching /x",
         ),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from berth.kube.api import Identity
 from berth.model.inventory import Inventory
 from berth.nic.record import Stage
 from berth.node.record import ClaimRecord
@@ -262,13 +263,16 @@ def test_device_when_it_is_free() -> None:
 def test_unknown_pod_is_answered_by_the_state_of_the_node() -> None:
     """Of a pod that kubelet never asked for, what speaks against every pod is told."""
 
-    answer = why_view("web", known(nri=DISCONNECTED, publication=Publication(state="behind")))
+    nobody = Identity(kind="none", source="no kubeconfig was found", server="")
+    behind = Publication(state="behind")
+    answer = why_view("web", known(nri=DISCONNECTED, publication=behind, api=nobody))
 
     assert answer == {
         "asked": "web",
         "found": [],
         "node": {
             "troubles": [
+                "API server: not connected, so nothing is published: no kubeconfig was found",
                 f"NRI is not connected, so no free NIC is offered: {DISCONNECTED.reason}",
                 "slices: behind",
             ],
