@@ -6,13 +6,17 @@ import errno
 from pathlib import Path
 
 from berth.cli.apiaccess import credential_settings, find_access
+from berth.cli.outlook import outlook
 from berth.config.load import Report, check
 from berth.config.schema import Config
 from berth.errors import BerthError, Faults
+from berth.generic.matching import wanted
+from berth.host.devnodes import NodeReader
+from berth.host.nodefacts import NodeScan
 from berth.host.scan import HostScan, Scanner
 from berth.host.sysfs import Sysfs
 from berth.nic.config.group import check_groups
-from berth.node.sighting import Memory, Outlook
+from berth.node.sighting import Memory
 from berth.node.snapshot import Snapshot, judge
 
 
@@ -67,7 +71,16 @@ def look(config: Config) -> Snapshot:
     Raises:
         HostError: The kernel refused, or the machine could not be read.
     """
-    return judge(scan_machine(config), Outlook(table=config.nic), Memory())
+    return judge(scan_machine(config), outlook(config, read_nodes(config)), Memory())
+
+
+def read_nodes(config: Config) -> NodeScan:
+    """The device nodes that the ``[[generic]]`` groups mean; blocks.
+
+    Raises:
+        HostError: They could not be read.
+    """
+    return NodeReader().read(wanted(config.generic)) if config.generic else NodeScan()
 
 
 def _toward(config: Config) -> tuple[str, ...]:

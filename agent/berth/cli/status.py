@@ -50,7 +50,16 @@ def _parts(answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "slices", _slices(answer["publication"])
     yield "plugins", listed(_plugin(plugin) for plugin in answer["plugins"])
     yield "NICs", _nics(answer["nics"])
+    if answer["peripherals"]["seen"]:
+        yield "devices", _nics(answer["peripherals"])
+    for resource in answer["resources"]:
+        yield "resource", _resource(resource)
     yield "claims", _claims(answer["claims"])
+
+
+def _resource(resource: Mapping[str, Any]) -> str:
+    state = "registered" if resource["registered"] else f"not registered: {resource['reason']}"
+    return f"{resource['name']}, {resource['healthy']} of {resource['units']} to give, {state}"
 
 
 def _node(node: Mapping[str, Any] | None) -> str:

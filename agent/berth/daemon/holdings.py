@@ -53,7 +53,7 @@ class Holdings:
             own_addresses=own_addresses,
             stirred=self.nics.look_again,
             driver=config.dra.driver,
-            peripherals=self.stock.peripherals,
+            stock=self.stock,
             given=self.given,
         )
         self.allotments = Allotments(

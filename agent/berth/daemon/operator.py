@@ -13,13 +13,19 @@ from berth import __version__
 from berth.control import Event, Verb
 from berth.daemon.configfile import ConfigFile, read_config
 from berth.daemon.parts import Parts
+from berth.deviceplugin.plugin import ResourceStatistics
 from berth.errors import Faults
+from berth.generic.explain import explain, path_of
+from berth.generic.matching import wanted
+from berth.host.devnodes import NodeReader
 from berth.node.views import (
     Knowledge,
     Kubelet,
+    ResourceState,
     Status,
     devices_view,
     holds_view,
+    nodes_view,
     reload_view,
     status_view,
     why_view,
@@ -60,7 +66,7 @@ class Operator:
             "holds": _answer(lambda _: self._holds()),
             "reload": self._reload,
             "status": _answer(lambda _: status_view(self._state())),
-            "why": _answer(lambda request: why_view(str(request.get("what", "")), self._known())),
+            "why": self._why,
         }
 
     def _holds(self) -> Mapping[str, Any]:
@@ -119,8 +125,26 @@ class Operator:
             ),
             api=self._parts.gateway.identity,
             publication=publisher.statistics() if publisher is not None else None,
+            resources=tuple(map(_resource, self._parts.door.statistics().resources)),
             warnings=self._file.warnings,
         )
+
+    async def _why(self, request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:
+        """Tell what is known of a pod, claim or device, or what the groups say of a path.
+
+        Raises:
+            HostError: The path cannot be looked at.
+        """
+        asked, known = str(request.get("what", "")), self._known()
+        answer = why_view(asked, known)
+        groups = self._parts.config.generic
+        if asked.startswith("/"):
+            path = path_of(asked, known.inventory.peripherals)
+            scan = await trio.to_thread.run_sync(
+                lambda: NodeReader().look_at(path, wanted(groups).attributes)
+            )
+            answer["found"] += nodes_view(explain(scan, groups))
+        return answer
 
     def _known(self) -> Knowledge:
         publisher = self._parts.publisher.get()
@@ -132,6 +156,17 @@ class Operator:
             publication=publisher.statistics() if publisher is not None else None,
             api=self._parts.gateway.identity,
         )
+
+
+def _resource(found: ResourceStatistics) -> ResourceState:
+    return ResourceState(
+        name=found.name,
+        units=found.units,
+        healthy=found.healthy,
+        registered=found.state.registered,
+        reason=found.state.reason,
+        rivals=found.state.rivals,
+    )
 
 
 def _answer(view: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Verb:

@@ -72,13 +72,14 @@ class Parts:
             troubles=self.troubles,
             boot_id=boot_id,
         )
+        pods = PodResources(thread, root=config.kubelet.root)
         self.running = Running(ended=self._ended)
         self.books = Bookkeeping(
             self.held.allotments,
             given=self.held.given,
             ledger=self.held.ledger,
             inventory=self.held.discovery.inventory,
-            lister=PodResources(thread, root=config.kubelet.root),
+            lister=pods,
             is_live=self.running.is_live,
             boot_id=boot_id,
             new_uid=lambda: uuid.uuid4().hex,
@@ -104,6 +105,7 @@ class Parts:
             driver=config.dra.driver,
             counter=self.held.allotments,
             private=runtime,
+            pods=pods,
         )
 
     def reload(self, config: Config) -> None:

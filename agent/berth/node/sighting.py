@@ -57,6 +57,7 @@ class Outlook:
         driver: Our driver's name, the domain of taints.
         peripherals: What the sources of other devices saw last.
         given: What the device plugin has given.
+        remarks: What those sources have to say of the settings.
     """
 
     table: NicTable
@@ -67,6 +68,7 @@ class Outlook:
     driver: str = ""
     peripherals: tuple[Peripheral, ...] = ()
     given: Sequence[Given] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

@@ -75,7 +75,11 @@ def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
                 *published(peripherals, outlook.given, driver=outlook.driver),
                 *publication.devices,
             ),
-            warnings=(*publication.warnings, *_remarks(seen, held, outlook, around)),
+            warnings=(
+                *publication.warnings,
+                *outlook.remarks,
+                *_remarks(seen, held, outlook, around),
+            ),
         ),
         facts={
             one.name: device_facts(

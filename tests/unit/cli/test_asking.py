@@ -118,7 +118,7 @@ def test_devices_when_there_are_none(berth: Berth, daemon: Serve) -> None:
 
     daemon({"devices": {"devices": [], "warnings": []}})
 
-    assert berth("devices").out == "no network device was found\n"
+    assert berth("devices").out == "no device was found\n"
 
 
 HOLDS = holds_view(
@@ -159,7 +159,7 @@ def test_holds_when_there_are_none(berth: Berth, daemon: Serve) -> None:
 
     daemon({"holds": {"holds": []}})
 
-    assert berth("holds").out == "no claim holds a device\n"
+    assert berth("holds").out == "nobody holds a device\n"
 
 
 REFUSED = Trouble(

@@ -81,3 +81,16 @@ def nics_summary(inventory: Inventory) -> dict[str, Any]:
         "held": sum(bool(nic.held_by) for nic in inventory.nics),
         "excluded": dict(sorted(reasons.items())),
     }
+
+
+def peripherals_summary(inventory: Inventory) -> dict[str, Any]:
+    """The same of devices that stay where they are."""
+    found = inventory.peripherals
+    reasons = Counter(one.exclusion.reason for one in found if one.exclusion)
+    entries = [peripheral_entry(one, inventory) for one in found]
+    return {
+        "seen": len(found),
+        "offered": sum(entry["offered"] for entry in entries),
+        "held": sum(bool(one.held_by) for one in found),
+        "excluded": dict(sorted(reasons.items())),
+    }
