@@ -27,7 +27,7 @@ from berth.config.forms import (
     Text,
 )
 from berth.config.generic import GenericGroup, check_groups
-from berth.config.nic import NicTable
+from berth.config.nic import Door, NicTable
 from berth.model.device import Attribute
 from berth.model.names import is_dns_subdomain
 
@@ -210,7 +210,15 @@ class PluginTable:
     """[plugin]: the door to kubelet's older device plugin interface."""
 
     enabled: bool = key(
-        OnlyDefault(Flag(), False), False, "Whether devices are offered as a device plugin."
+        OnlyDefault(Flag(), False),
+        False,
+        "Whether the door is open though no group asks for it. It opens by itself as soon as a "
+        "group's `door` does.",
+    )
+    folder: Path = key(
+        PATH,
+        Path("/var/lib/kubelet/device-plugins"),
+        "Kubelet's folder of device plugins. It lies there whatever `--root-dir` says.",
     )
 
 
@@ -250,7 +258,12 @@ class Config:
         self._refuse_driver_domain(cursor, written)
         for name, enabled in (("dra", self.dra.enabled), ("nic", self.nic.enabled)):
             if self.nic.groups and not enabled:
-                cursor.at(name, "enabled").warn("is false, so no group offers anything")
+                cursor.at(name, "enabled").warn("is false, so no group of NICs offers anything")
+        for number, group in enumerate(self.generic):
+            if group.door in {Door.DRA, Door.BOTH} and not self.dra.enabled:
+                cursor.at("generic", number, "door").warn(
+                    f"is {toml_text(group.door)}, and [dra] enabled is false: no claim gets it"
+                )
 
     def _refuse_driver_domain(self, cursor: Cursor, written: Written) -> None:
         """A name in the driver's own domain is the bare name, written in another way."""

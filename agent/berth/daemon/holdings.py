@@ -37,7 +37,7 @@ class Holdings:
         self.ledger = Ledger()
         self.records = Records(config.node.state_dir / "claims")
         self.given = given_shelf(config.node.state_dir / "ledger")
-        self.stock = Stock(config.generic, driver=config.dra.driver)
+        self.stock = Stock(config.generic, driver=config.dra.driver, folder=config.node.state_dir)
         self.nics = Nics(
             self.records,
             exists=lambda identity: _exists(sysfs, identity),

@@ -105,6 +105,7 @@ class Parts:
             driver=config.dra.driver,
             counter=self.held.allotments,
             private=runtime,
+            folder=config.plugin.folder,
             pods=pods,
         )
 

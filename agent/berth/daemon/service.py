@@ -31,6 +31,7 @@ from berth.errors import KubeError
 from berth.kube.server import open_server
 from berth.kube.sources import CredentialSettings
 from berth.model.inventory import Inventory
+from berth.model.peripheral import Door
 from berth.node.ledger import Hold
 from berth.nri.plugin import Plugin as NriPlugin
 from berth.runtime.asyncthread import AsyncioThread
@@ -42,6 +43,9 @@ from berth.runtime.systemd import Systemd, keep_alive, listen_fds
 
 DRAIN_S: Final = 15.0
 """How long running work may take at a stop; the unit allows 20 s in all."""
+
+AUTO_S: Final = 60.0
+"""How long kubelet may take to know us before ``door = "auto"`` means the device plugin."""
 
 NRI_NAME: Final = "berth"
 NRI_INDEX: Final = "10"
@@ -141,7 +145,22 @@ class Daemon:
             await nursery.start(self._parts.work.ending.run)
             await nursery.start(self._parts.work.status.run)
             await nursery.start(self._parts.hooks.run)
+            nursery.start_soon(self._settle_door)
             task_status.started()
+
+    async def _settle_door(self) -> None:
+        """Decide what ``door = "auto"`` means, by whether kubelet takes our registration in time.
+
+        Slices wait for that registration and for the API server anyway, so until it is decided
+        nobody is promised anything. What is held keeps its door until it is free.
+        """
+        if self._parts.config.dra.enabled:
+            with trio.move_on_after(AUTO_S):
+                await self._parts.dra.wait_kubelet()
+                await self._parts.publisher.wait_value(lambda made: made is not None)
+                return
+        _log.info("devices with door auto are asked for as resources", waited_s=AUTO_S)
+        self._parts.held.stock.decide(Door.PLUGIN)
 
     async def _run_api(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED

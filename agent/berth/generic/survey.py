@@ -32,7 +32,7 @@ from berth.host.nodefacts import DevNode, NodeScan
 from berth.model.device import Attribute, Capacity, Exclusion
 from berth.model.edits import Edits
 from berth.model.names import printable
-from berth.model.peripheral import ABSENT, Door, Peripheral
+from berth.model.peripheral import Door, Peripheral
 
 LIST_LIMIT: Final = 3 * 2**20
 """Most bytes of a resource's list; gRPC takes 4 MiB in one message (GH §4)."""
@@ -98,20 +98,6 @@ def survey(
         warnings=tuple(_warnings(scan, groups, fitting, subjects, peripherals)),
         memory=after,
     )
-
-
-def absent(peripheral: Peripheral) -> Peripheral:
-    """A device that was removed while it is held: its names and keys stay, its nodes do not.
-
-    The numbers may be another device's by now, so nothing of it can be handed out.
-    """
-    bare = attrs.evolve(peripheral, edits=Edits(), admin=Edits())
-    return attrs.evolve(bare, unhealthy=ABSENT, exclusion=None)
-
-
-def lasting_keys(keys: Iterable[str]) -> tuple[str, ...]:
-    """The ledger keys that mean the same device after a reboot; numbers are dealt anew."""
-    return tuple(key for key in keys if key.startswith(IDENTITY_KEY))
 
 
 _Fitting = tuple[DevNode, "list[tuple[GenericGroup, Fit]]"]

@@ -20,6 +20,10 @@ ABSENT: Final = "absent"
 """Why a device that somebody holds is unhealthy: the machine does not show it any more."""
 
 
+_NUMBERS: Final = ("chr:", "blk:")
+# Begin the keys of device nodes, by their numbers (GH §5.3).
+
+
 class Door(Enum):
     """By which of kubelet's interfaces a device is asked for (GH §5.1)."""
 
@@ -88,3 +92,19 @@ class Peripheral:
     exclusion: Exclusion | None = None
     unhealthy: str = ""
     held_by: tuple[str, ...] = ()
+
+    def absent(self) -> Peripheral:
+        """The device when it was removed while it is held: names and keys stay, its nodes do not.
+
+        The numbers may be another device's by now, so nothing of it can be handed out.
+        """
+        gone = Edits()
+        return attrs.evolve(self, unhealthy=ABSENT, exclusion=None, edits=gone, admin=gone)
+
+    def after_reboot(self) -> Peripheral:
+        """The device with those of its keys that mean the same in another boot.
+
+        Numbers of nodes are dealt anew, so they may be another device's by now.
+        """
+        keys = tuple(key for key in self.keys if not key.startswith(_NUMBERS))
+        return attrs.evolve(self, keys=keys)

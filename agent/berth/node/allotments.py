@@ -88,7 +88,11 @@ class Allotments:
         for sentence in await self._given.load():
             _log.warning("record of the device plugin set aside", reason=sentence)
         for one in self._given.all():
-            self._ledger.restore(one.holds)
+            known = one
+            if one.boot_id != self._boot_id:
+                known = one.after_reboot(self._boot_id)
+                await self._given.put_or_note(known)
+            self._ledger.restore(known.holds)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the resources at what the inventory says, until cancelled."""

@@ -13,6 +13,7 @@ import json
 from typing import TypeVar
 
 from berth.errors import StateError
+from berth.generic.identity import Memory
 from berth.model import jsontext
 from berth.model.structure import Misfit, from_json, to_json
 from berth.nic.record import NicRecord
@@ -26,7 +27,7 @@ class DamagedRecord(StateError):
     """A file is no record of any program; it is set aside, unlike one of a newer program."""
 
 
-def to_bytes(record: ClaimRecord | Given | NicRecord) -> bytes:
+def to_bytes(record: ClaimRecord | Given | NicRecord | Memory) -> bytes:
     """The file of a record."""
     document = {"schema": SCHEMA, "record": to_json(record)}
     # Indented it would be written by Python instead of C, for four times as long.
@@ -46,6 +47,11 @@ def claim_from_bytes(content: bytes, *, where: str) -> ClaimRecord:
 def given_from_bytes(content: bytes, *, where: str) -> Given:
     """Read the file of what the device plugin gave; raises as `claim_from_bytes` does."""
     return _from_bytes(content, Given, where)
+
+
+def memory_from_bytes(content: bytes, *, where: str) -> Memory:
+    """Read what a survey of device nodes left; raises as `claim_from_bytes` does."""
+    return _from_bytes(content, Memory, where)
 
 
 def nic_from_bytes(content: bytes, *, where: str) -> NicRecord:

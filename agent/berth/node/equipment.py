@@ -14,8 +14,8 @@ from typing import Final
 
 import attrs
 
-from berth.model.device import Device, Taint
-from berth.model.peripheral import ABSENT, Door, Peripheral
+from berth.model.device import Device, Exclusion, Taint
+from berth.model.peripheral import Door, Peripheral
 from berth.node.given import Given
 from berth.node.record import ClaimRecord
 
@@ -40,10 +40,16 @@ def equip(
     """Every peripheral, seen or held, by name."""
     held = _holdings(records, given)
     here = {one.identity: one for one in seen}
+    owners = {key: holding for holding in held.values() for key in holding.peripheral.keys}
     every = [
-        _as_held(one, held[identity]) if identity in held else one for identity, one in here.items()
+        _as_held(one, held[identity]) if identity in held else _kept_free(one, owners)
+        for identity, one in here.items()
     ]
-    every += [_absent(holding) for identity, holding in held.items() if identity not in here]
+    every += [
+        attrs.evolve(holding.peripheral.absent(), held_by=holding.holders)
+        for identity, holding in held.items()
+        if identity not in here
+    ]
     return tuple(sorted(every, key=lambda one: one.name))
 
 
@@ -120,10 +126,18 @@ def _as_held(seen: Peripheral, holding: _Holding) -> Peripheral:
     )
 
 
-def _absent(holding: _Holding) -> Peripheral:
-    return attrs.evolve(
-        holding.peripheral, exclusion=None, unhealthy=ABSENT, held_by=holding.holders
-    )
+def _kept_free(one: Peripheral, owners: Mapping[str, _Holding]) -> Peripheral:
+    """A free device, unless it is what somebody holds under another identity.
+
+    A node becomes another device when a twin with its serial number is plugged in, or when its
+    number was another's before; its keys tell. What excludes each other by counters in the slices
+    is left to the scheduler.
+    """
+    holding = next((owners[key] for key in one.keys if key in owners), None)
+    if holding is None or one.exclusion is not None:
+        return one
+    detail = f"it is {holding.peripheral.name}, which {', '.join(holding.holders)} has"
+    return attrs.evolve(one, exclusion=Exclusion(reason="held", detail=detail))
 
 
 def of_resource(peripherals: Sequence[Peripheral], resource: str) -> tuple[Peripheral, ...]:

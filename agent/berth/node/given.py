@@ -60,6 +60,14 @@ class Given:
             for key in device.peripheral.keys
         )
 
+    def after_reboot(self, boot_id: str) -> Given:
+        """What still holds in another boot: kubelet keeps its books, numbers are dealt anew."""
+        devices = tuple(
+            attrs.evolve(device, peripheral=device.peripheral.after_reboot())
+            for device in self.devices
+        )
+        return attrs.evolve(self, devices=devices, boot_id=boot_id)
+
     def without(self, ids: frozenset[str]) -> Given:
         """The rest of it when somebody else has some of its ids."""
         kept = tuple(device for device in self.devices if device.id not in ids)

@@ -115,6 +115,16 @@ class ClaimRecord:
         )
         return attrs.evolve(self, devices=devices)
 
+    def after_reboot(self) -> ClaimRecord:
+        """The record with what still means the same in another boot."""
+        devices = tuple(
+            attrs.evolve(device, peripheral=device.peripheral.after_reboot())
+            if device.peripheral is not None
+            else device
+            for device in self.devices
+        )
+        return attrs.evolve(self, devices=devices)
+
     @property
     def has_peripherals(self) -> bool:
         """Whether any of its devices stays where it is."""

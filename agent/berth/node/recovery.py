@@ -83,7 +83,8 @@ class Recovery:
                     rule="the name cannot change while claims are prepared",
                     mend=f'set it back to "{record.driver}" until they are gone',
                 )
-            self._ledger.restore(holds_of(record))
+            known = record if record.boot_id == self._boot_id else record.after_reboot()
+            self._ledger.restore(holds_of(known))
 
     async def finish(self) -> None:
         """Bring every record to where it should be; what fails is left to the return queue."""
@@ -119,6 +120,7 @@ class Recovery:
 
     async def _at_home_by_nature(self, record: ClaimRecord) -> ClaimRecord:
         async with self._records.lock(record.claim.uid):
+            record = record.after_reboot()
             for index, device in enumerate(record.devices):
                 if device.nic is not None:
                     record = record.with_nic(index, _after_reboot(device.nic))

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final, Protocol
 
 import trio
 
 from berth.config.generic import GenericGroup
-from berth.errors import BerthError
+from berth.errors import BerthError, HostError
 from berth.generic.identity import Memory
 from berth.generic.matching import wanted
 from berth.generic.survey import survey
@@ -24,7 +25,9 @@ from berth.host.devnodes import NodeReader
 from berth.host.nodefacts import NodeScan, Wanted
 from berth.host.uevents import UeventMonitor, every_subsystem
 from berth.model.peripheral import Door, Peripheral
+from berth.node.document import memory_from_bytes, to_bytes
 from berth.runtime.backoff import BackOff
+from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 from berth.runtime.threads import run_in_thread
@@ -37,6 +40,9 @@ BURST_S: Final = 1.0
 
 RESCAN_S: Final = 60.0
 """Between two looks that nobody asked for, while paths have wildcards."""
+
+FILE: Final = "stock.json"
+"""What one life leaves to the next, in the state folder."""
 
 _log = get_log(__name__)
 
@@ -76,6 +82,8 @@ class Stock:
         groups: The ``[[generic]]`` groups in force.
         driver: Our driver's name, for names of resources.
         auto: What ``door = "auto"`` comes to.
+        folder: Where is kept what one life leaves to the next: numbers of devices in their groups,
+            and which serial numbers are no identity; ``None`` to keep nothing.
         reader: Reads the machine's device nodes.
         listen: Makes a monitor of device events.
 
@@ -90,6 +98,7 @@ class Stock:
         *,
         driver: str,
         auto: Door = Door.DRA,
+        folder: Path | None = None,
         reader: Reads | None = None,
         listen: Monitors = _listen,
     ) -> None:
@@ -100,6 +109,7 @@ class Stock:
         self._auto = auto
         self._reader = reader or NodeReader()
         self._listen = listen
+        self._folder = Folder(folder) if folder is not None else None
         self._memory = Memory()
         self._asked = trio.Event()
 
@@ -114,7 +124,7 @@ class Stock:
         if groups:
             scan = await run_in_thread("stock", self._reader.read, wanted(groups))
         found = survey(scan, groups, driver=self._driver, auto=self._auto, memory=self._memory)
-        self._memory = found.memory
+        await self._remember(found.memory)
         if found.peripherals != self.peripherals.get():
             self.peripherals.set(found.peripherals)
         if found.warnings != self.warnings.get():
@@ -124,6 +134,12 @@ class Stock:
         """Something changed; a look follows soon. Never blocks."""
         self._asked.set()
 
+    def decide(self, auto: Door) -> None:
+        """Settle what ``door = "auto"`` comes to, for devices that are free."""
+        if auto is not self._auto:
+            self._auto = auto
+            self.look_again()
+
     def reload(self, groups: Sequence[GenericGroup]) -> None:
         """Take other groups; what is held keeps what it was given as until it is free."""
         self._groups = tuple(groups)
@@ -132,6 +148,7 @@ class Stock:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow the machine until cancelled; started when the first look is done or has failed."""
         async with trio.open_nursery() as nursery:
+            self._memory = await self._recall()
             nursery.start_soon(self._follow_events)
             await self._try_look()
             task_status.started()
@@ -141,6 +158,29 @@ class Stock:
                     await self._wait_quiet()
                 self._asked = trio.Event()
                 await self._try_look()
+
+    async def _recall(self) -> Memory:
+        """What the life before left; nothing if that cannot be read."""
+        if self._folder is None:
+            return Memory()
+        try:
+            content = await self._folder.read(FILE)
+            return memory_from_bytes(content, where=FILE) if content is not None else Memory()
+        except BerthError as error:
+            _log.warning("numbers of devices are counted anew", reason=error)
+            return Memory()
+
+    async def _remember(self, memory: Memory) -> None:
+        if memory == self._memory:
+            return
+        self._memory = memory
+        if self._folder is None:
+            return
+        try:
+            await self._folder.make()
+            await self._folder.write(FILE, to_bytes(memory))
+        except HostError as error:
+            _log.warning("numbers of devices are not noted down", reason=error)
 
     async def _try_look(self) -> None:
         try:

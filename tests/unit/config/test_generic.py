@@ -52,7 +52,7 @@ def test_group_with_every_key_is_read() -> None:
         attributes = { bench = 3 }
         door = "auto"
         resource = "lab.example/capture"
-        inject = "cdi"
+        inject = "specs"
         admin_permissions = "rm"
     """
     group = GenericGroup(
@@ -75,7 +75,7 @@ def test_group_with_every_key_is_read() -> None:
         attributes={"bench": 3},
         door=Door.AUTO,
         resource="lab.example/capture",
-        inject=Inject.CDI,
+        inject=Inject.SPECS,
         admin_permissions="rm",
     )
 
@@ -180,6 +180,7 @@ def test_place_counts_in_every_path() -> None:
         ("attributes = { node = 1 }", "is a name that berth publishes itself"),
         ('door = "side"', 'it must be "dra", "plugin", "auto" or "both"'),
         ('inject = "x"', 'it must be "auto", "cdi" or "specs"'),
+        ('inject = "cdi"\ndoor = "both"', "which is not available in this version"),
     ],
 )
 def test_key_at_fault_is_told(text: str, words: str) -> None:
@@ -236,7 +237,7 @@ def test_permissions_are_read_in_one_order(text: str, read: str | None) -> None:
 
 def test_keys_of_a_door_that_is_closed_are_told(tmp_path: Path) -> None:
     """They are allowed, and without effect."""
-    text = '[[generic]]\nname = "g"\nmatch.path = "/dev/x"\nresource = "a.b/c"\ninject = "cdi"\n'
+    text = '[[generic]]\nname = "g"\nmatch.path = "/dev/x"\nresource = "a.b/c"\ninject = "specs"\n'
     report = check_text(tmp_path, text)
 
     assert report.faults == ()

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from berth.generic import survey as surveys
 from berth.generic.identity import Memory
-from berth.generic.survey import absent, lasting_keys
 from berth.host.nodefacts import DevNode, NodeScan, Oddity
 from berth.model.device import Capacity, Exclusion
 from berth.model.edits import DeviceNode, Edits, NodeType
@@ -269,7 +268,7 @@ def test_list_of_a_resource_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None
 def test_absent_device_keeps_what_it_is_and_gives_nothing() -> None:
     """Its numbers may be another device's by now."""
     device = only(surveyed([tty(0)], MODEM))
-    gone = absent(attrs.evolve(device, exclusion=Exclusion(reason="nodes-missing")))
+    gone = attrs.evolve(device, exclusion=Exclusion(reason="nodes-missing")).absent()
 
     assert (gone.unhealthy, gone.exclusion, gone.edits) == ("absent", None, Edits())
     assert (gone.name, gone.identity, gone.keys) == (device.name, device.identity, device.keys)
@@ -279,7 +278,7 @@ def test_keys_that_outlive_a_reboot_are_identities() -> None:
     """Numbers are dealt anew then."""
     device = only(surveyed([tty(0)], MODEM))
 
-    assert lasting_keys(device.keys) == ("gen:usb:0403:6001:A5:00/ttyUSB",)
+    assert device.after_reboot().keys == ("gen:usb:0403:6001:A5:00/ttyUSB",)
 
 
 def test_memory_can_be_written_down() -> None:

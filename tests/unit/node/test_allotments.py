@@ -263,3 +263,18 @@ async def test_load_enters_holds_and_keeps_damaged_files_aside(desk: Desk, tmp_p
     again = Desk(tmp_path / "other")
     await again.allotments.load()
     assert [hold.device for hold in again.ledger.holds()] == ["modem-0"]
+
+
+async def test_load_in_another_boot_keeps_what_the_thing_is(tmp_path: Path) -> None:
+    """Kubelet keeps its books over a reboot, but a node's number may be another device's."""
+
+    one = attrs.evolve(modem(), keys=("gen:a", "chr:188:0"))
+    before = Desk(tmp_path)
+    await before.given.load()
+    await before.given.put(attrs.evolve(given(one), boot_id="boot-0"))
+
+    after = Desk(tmp_path)
+    await after.allotments.load()
+
+    assert [hold.key for hold in after.ledger.holds()] == ["gen:a"]
+    assert [each.boot_id for each in after.given.all()] == [BOOT]

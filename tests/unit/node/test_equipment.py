@@ -123,3 +123,27 @@ def test_resource_lists_what_both_doors_offer() -> None:
 
     assert [one.name for one in of_resource(found, RESOURCE)] == ["modem-0"]
     assert [one.name for one in of_resource(found, KVM)] == ["kvm-dev-kvm"]
+
+
+def test_free_device_that_is_somebodys_under_another_name_is_not_offered() -> None:
+    """A twin was plugged in, or the number was another's: the container may still open it."""
+
+    then = attrs.evolve(modem(), keys=("gen:a", "chr:188:0"))
+    now = attrs.evolve(modem(), identity="b", name="modem-b", keys=("gen:b", "chr:188:0"))
+    found = {one.name: one for one in equip([now], [], [given(then)])}
+
+    reason = found["modem-b"].exclusion
+    assert reason is not None
+    assert reason.reason == "held"
+    assert "it is modem-0, which a pod" in reason.detail
+    assert found["modem-0"].unhealthy == ABSENT
+
+
+def test_another_boot_deals_numbers_anew() -> None:
+    """What is held then is held by what the thing is."""
+
+    one = attrs.evolve(modem(), keys=("gen:a", "chr:188:0", "blk:8:0"))
+
+    assert one.after_reboot().keys == ("gen:a",)
+    after = given(one).after_reboot("boot-2")
+    assert (after.boot_id, [hold.key for hold in after.holds]) == ("boot-2", ["gen:a"])

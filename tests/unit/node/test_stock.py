@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 import trio
@@ -11,7 +12,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from berth.config.generic import GenericGroup
 from berth.errors import HostError
 from berth.host.nodefacts import DevNode, NodeScan, Wanted
-from berth.node.stock import RESCAN_S, Stock
+from berth.model.peripheral import Door, Peripheral
+from berth.node.stock import FILE, RESCAN_S, Stock
 from tests.unit.generic.nodes import group, kvm, tty
 
 MODEM = group("modem", 'match = { path = "/dev/ttyUSB*" }')
@@ -204,3 +206,50 @@ async def test_equal_looks_are_told_once(
     await stock.look()
 
     assert stock.peripherals.version == version
+
+
+async def test_numbers_outlive_the_process(machine: Machine, tmp_path: Path) -> None:
+    """Devices keep their numbers in their group over a restart, though others have left."""
+
+    numbered = group("modem", 'match = { path = "/dev/ttyUSB*" }\nrename = "/dev/m{index}"')
+    machine.nodes = (tty(0), tty(1, serial="B7", port="3"))
+    await _lived(machine, numbered, tmp_path)
+    machine.nodes = (tty(1, serial="B7", port="3"),)
+
+    (second,) = await _lived(machine, numbered, tmp_path)
+
+    assert second.edits.nodes[0].path == "/dev/m1"
+
+
+async def test_unreadable_numbers_are_counted_anew(machine: Machine, tmp_path: Path) -> None:
+    """A damaged file keeps nobody from his device."""
+
+    await trio.Path(tmp_path / FILE).write_bytes(b"{")
+
+    assert len(await _lived(machine, MODEM, tmp_path)) == 1
+
+
+async def _lived(machine: Machine, groups: GenericGroup, folder: Path) -> tuple[Peripheral, ...]:
+    """What one life of the daemon sees."""
+    stock = Stock(
+        [groups], driver="berth.dev", folder=folder, reader=machine, listen=machine.listen
+    )
+    async with trio.open_nursery() as nursery:
+        await nursery.start(stock.run)
+        nursery.cancel_scope.cancel()
+    return stock.peripherals.get()
+
+
+async def test_auto_door_is_settled_later(machine: Machine, nursery: trio.Nursery) -> None:
+    """Until kubelet has had its time it means claims."""
+
+    either = group("modem", 'match = { path = "/dev/ttyUSB*" }\ndoor = "auto"')
+    stock = stock_of(machine, [either])
+    await nursery.start(stock.run)
+    (one,) = stock.peripherals.get()
+    assert (one.door, one.resource) == (Door.DRA, "")
+
+    stock.decide(Door.PLUGIN)
+    await stock.peripherals.wait_value(lambda now: now[0].door is Door.PLUGIN)
+
+    assert stock.peripherals.get()[0].resource == "berth.dev/modem"
