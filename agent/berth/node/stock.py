@@ -10,9 +10,9 @@ Source: gpu-and-health.md §4 (hotplug).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, ParamSpec, Protocol, TypeVar
 
 import trio
 
@@ -31,6 +31,9 @@ from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 from berth.runtime.threads import run_in_thread
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 SETTLE_S: Final = 0.2
 """From the last event to the look."""
@@ -71,6 +74,16 @@ class Monitors(Protocol):
         ...
 
 
+class Aside(Protocol):
+    """Runs a blocking function, as `berth.runtime.threads.run_in_thread` does."""
+
+    async def __call__(
+        self, kind: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run it, and give what it gives."""
+        ...
+
+
 def _listen() -> Events:
     return UeventMonitor(every_subsystem())
 
@@ -86,6 +99,7 @@ class Stock:
             and which serial numbers are no identity; ``None`` to keep nothing.
         reader: Reads the machine's device nodes.
         listen: Makes a monitor of device events.
+        aside: Runs what blocks; tests with a clock of their own run it at once.
 
     Attributes:
         peripherals: What was seen last, offered or not.
@@ -101,6 +115,7 @@ class Stock:
         folder: Path | None = None,
         reader: Reads | None = None,
         listen: Monitors = _listen,
+        aside: Aside = run_in_thread,
     ) -> None:
         self.peripherals: Latest[tuple[Peripheral, ...]] = Latest(())
         self.warnings: Latest[tuple[str, ...]] = Latest(())
@@ -109,6 +124,7 @@ class Stock:
         self._auto = auto
         self._reader = reader or NodeReader()
         self._listen = listen
+        self._aside = aside
         self._folder = Folder(folder) if folder is not None else None
         self._memory = Memory()
         self._asked = trio.Event()
@@ -122,7 +138,7 @@ class Stock:
         groups = self._groups
         scan = NodeScan()
         if groups:
-            scan = await run_in_thread("stock", self._reader.read, wanted(groups))
+            scan = await self._aside("stock", self._reader.read, wanted(groups))
         found = survey(scan, groups, driver=self._driver, auto=self._auto, memory=self._memory)
         await self._remember(found.memory)
         if found.peripherals != self.peripherals.get():
@@ -211,7 +227,7 @@ class Stock:
                 await self._asked.wait()
                 await trio.sleep(SETTLE_S)
             try:
-                monitor = await run_in_thread("stock", self._listen)
+                monitor = await self._aside("stock", self._listen)
                 # What came before it listened was told to nobody.
                 self.look_again()
                 while self._groups:
