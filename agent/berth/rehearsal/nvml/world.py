@@ -215,7 +215,8 @@ class Count:
 def write(path: Path, world: World) -> None:
     """Put a world in the place of the last; blocks for a file's write."""
     beside = path.with_name(f"{path.name}.new")
-    beside.write_text("".join(f"{line}\n" for line in _lines(world)))
+    text = "".join(f"{line}\n" for line in _lines(world))
+    beside.write_bytes(text.encode(errors="surrogateescape"))
     beside.replace(path)
 
 
