@@ -136,14 +136,12 @@ def _version(path: str) -> str:
     return version if found and "." in version else ""
 
 
-def _driver() -> Driver | Refusal:
+def _driver() -> Driver:
     version: Any = ask(pynvml.nvmlSystemGetDriverVersion)
-    if isinstance(version, Refusal):
-        return version
     cuda: Any = ask(pynvml.nvmlSystemGetCudaDriverVersion_v2)
     nvml: Any = ask(pynvml.nvmlSystemGetNVMLVersion)
     return Driver(
-        version=version,
+        version="" if isinstance(version, Refusal) else version,
         cuda=None if isinstance(cuda, Refusal) else cuda,
         nvml="" if isinstance(nvml, Refusal) else nvml,
     )

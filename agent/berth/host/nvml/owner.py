@@ -23,7 +23,14 @@ from berth.host.nvml.hearing import Hearing
 from berth.host.nvml.inbox import Inbox
 from berth.host.nvml.library import Library
 from berth.host.nvml.registry import PROBE_S, SHUTDOWN_S, WALK_S, Registry, RegistryStatistics
-from berth.host.nvml.session import Session, SessionState, noticed, released, tried
+from berth.host.nvml.session import (
+    Session,
+    SessionState,
+    noticed,
+    released,
+    resumed,
+    tried,
+)
 from berth.host.nvml.sight import Sight
 from berth.host.nvml.silence import LIBRARY, Silence, overdue, silences
 from berth.host.nvml.values import NoAnswer, NvmlEvent, Probe, Refusal, Walk
@@ -70,6 +77,7 @@ class Nvml:
         self._opened = False
         self._sessions = 0
         self._users = 0
+        self._unused = trio.lowlevel.ParkingLot()
         self._closing = False
         self._lock = trio.Lock()
         self._woken = trio.Event()
@@ -78,6 +86,7 @@ class Nvml:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Open the session when it is due and keep its events; gives it up when cancelled."""
+        self._set(resumed(self._session, now_s=trio.current_time()))
         task_status.started()
         try:
             while True:
@@ -139,7 +148,11 @@ class Nvml:
             return await self._sight.describe(address)
 
     async def probe(self, address: str) -> Probe | Refusal | NoAnswer:
-        """Ask whether a GPU is well, for `PROBE_S` at most."""
+        """Ask whether a GPU is well, for `PROBE_S` at most.
+
+        A refusal with code 1 says that there is no session, and nothing of the GPU. Of one that
+        does not answer `silences` says what that means.
+        """
         async with self._using() as driver:
             answer = CLOSED if driver is None else await self._sight.probe(address)
         if isinstance(answer, Probe):
@@ -189,12 +202,13 @@ class Nvml:
                     f"cannot be given up: no answer from {', '.join(holders)}",
                     mend="reset that GPU by a reboot, or stop berthd first",
                 )
-            self._set(released(for_s=for_s, now_s=trio.current_time()))
+            now_s = trio.current_time()
+            self._set(released(self._session, for_s=for_s, now_s=now_s))
 
     def resume(self) -> None:
         """End a release before its time."""
         if self._session.state is SessionState.RELEASED:
-            self._set(attrs.evolve(self._session, due_s=trio.current_time()))
+            self._set(resumed(self._session, now_s=trio.current_time()))
 
     async def successor(self) -> str:
         """Give what only a new process could load, after a mismatch; empty when there is nothing.
@@ -219,15 +233,24 @@ class Nvml:
     async def _step(self) -> None:
         async with self._lock:
             if self._session.due(trio.current_time()):
-                self._set(tried(await self._open(), now_s=trio.current_time()))
-                if self._session.state is SessionState.UP and self._hold:
-                    self._hearing.begin()
-                elif self._session.state is SessionState.UP:
-                    await self._close()
+                await self._try()
             if self._session.state is SessionState.NO_GPU and self._opened:
                 await self._close()
             if self._session.state is SessionState.UP:
                 await self._hearing.step()
+
+    async def _try(self) -> None:
+        if self._session.functions == 0:
+            self._set(Session())
+            return
+        answer = await self._open()
+        if self._session.functions == 0:
+            return  # the last one went meanwhile
+        self._set(tried(self._session, answer, now_s=trio.current_time()))
+        if self._session.state is SessionState.UP and self._hold:
+            self._hearing.begin()
+        elif self._session.state is SessionState.UP:
+            await self._close()
 
     async def _wait_due(self) -> None:
         times = [self._session.due_s]
@@ -244,20 +267,22 @@ class Nvml:
         if self._session.state is not SessionState.UP or self._closing:
             await trio.lowlevel.checkpoint()
             yield None
-        elif self._hold:
-            yield self._session.driver
-        else:
-            async with self._lock:
-                self._users += 1
-                answer = await self._open()
-            try:
+            return
+        self._users += 1
+        try:
+            if self._hold:
+                yield self._session.driver
+            else:
+                async with self._lock:
+                    answer = await self._open()
                 yield answer if isinstance(answer, Driver) else None
-            finally:
+        finally:
+            self._users -= 1
+            self._unused.unpark_all()
+            if not self._hold and self._users == 0:
                 with trio.move_on_after(SHUTDOWN_S, shield=True):
                     async with self._lock:
-                        self._users -= 1
-                        if self._users == 0:
-                            await self._close()
+                        await self._close()
 
     async def _open(self) -> Driver | Refusal | NoAnswer:
         answer = await self._registry.ask(LIBRARY, "init", self._library.open, deadline_s=WALK_S)
@@ -276,8 +301,12 @@ class Nvml:
         """
         await self._hearing.stop()
         with trio.move_on_after(SHUTDOWN_S):
+            while self._users:
+                await self._unused.park()
             await self._registry.wait_quiet()
         holders = tuple(call.key for call in self._registry.open_calls())
+        if self._users and not holders:
+            holders = ("a walk",)
         if holders or not self._opened:
             return holders
         answer = await self._registry.ask(

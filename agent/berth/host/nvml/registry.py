@@ -53,7 +53,7 @@ class _Call(Generic[T]):
         self.out = out
         self.done = trio.Event()
         self.answers: list[T] = []
-        self.error: BaseException | None = None
+        self.error: Exception | None = None
 
     def result(self) -> T:
         if self.error is not None:
@@ -118,7 +118,7 @@ class Registry:
         def work() -> None:
             try:
                 call.answers.append(function())
-            except BaseException as error:  # noqa: BLE001 - raised where the answer is awaited
+            except Exception as error:  # noqa: BLE001 - raised where the answer is awaited
                 call.error = error
             with contextlib.suppress(trio.RunFinishedError):
                 token.run_sync_soon(self._returned, key, call)

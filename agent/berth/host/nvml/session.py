@@ -54,12 +54,14 @@ class Session:
         detail: For people: what NVML said; empty when there is nothing to say.
         driver: While the session is up.
         due_s: When init is tried; ``None`` for no timer at all.
+        functions: How many GPUs the PCI inventory has.
     """
 
     state: SessionState = SessionState.NO_GPU
     detail: str = ""
     driver: Driver | None = None
     due_s: float | None = None
+    functions: int = 0
 
     def due(self, now_s: float) -> bool:
         """Whether init is to be tried now."""
@@ -73,31 +75,42 @@ def noticed(session: Session, *, functions: int, bind: bool, now_s: float) -> Se
         functions: How many GPUs the inventory has.
         bind: A driver was bound to one, or a module loaded: what ends a release early.
     """
+    due_s: float | None = now_s
     if session.state is SessionState.RELEASED:
-        return attrs.evolve(session, due_s=now_s) if bind and functions else session
-    if functions == 0:
+        due_s = now_s if bind and functions else session.due_s
+    elif functions == 0:
         return Session()
-    if session.state is SessionState.UP:
-        return session
-    return attrs.evolve(session, due_s=now_s)
+    elif session.state is SessionState.UP:
+        due_s = session.due_s
+    return attrs.evolve(session, functions=functions, due_s=due_s)
 
 
-def tried(answer: Driver | Refusal | NoAnswer, *, now_s: float) -> Session:
+def tried(session: Session, answer: Driver | Refusal | NoAnswer, *, now_s: float) -> Session:
     """Give the session after init."""
     if isinstance(answer, Driver):
-        return Session(state=SessionState.UP, driver=answer)
+        return Session(state=SessionState.UP, driver=answer, functions=session.functions)
     state = (
         _BY_CODE.get(answer.code, SessionState.FAILED)
         if isinstance(answer, Refusal)
         else SessionState.STALLED
     )
-    return Session(state=state, detail=answer.text, due_s=now_s + RETRY_S)
+    return Session(
+        state=state, detail=answer.text, due_s=now_s + RETRY_S, functions=session.functions
+    )
 
 
-def released(*, for_s: float, now_s: float) -> Session:
+def released(session: Session, *, for_s: float, now_s: float) -> Session:
     """Give the session after it was given up for a time."""
     return Session(
         state=SessionState.RELEASED,
         detail=f"given up for {for_s:.0f} s",
         due_s=now_s + for_s,
+        functions=session.functions,
     )
+
+
+def resumed(session: Session, *, now_s: float) -> Session:
+    """Give the session at the end of a release, or when its keeper begins again."""
+    if session.functions == 0:
+        return Session()
+    return attrs.evolve(session, due_s=now_s)

@@ -40,11 +40,12 @@ def show(tmp_path: Any) -> Iterator[Show]:
     nvml.library()
     with nvml.shown(tmp_path / "world", nvml.cards(FULL, PARTED, OTHER)) as put:
         yield put
-    while pynvml.nvmlLib is not None:
-        try:
-            pynvml.nvmlShutdown()
-        except pynvml.NVMLError:
-            break
+        put(World())  # whatever hangs, returns
+        while pynvml.nvmlLib is not None:
+            try:
+                pynvml.nvmlShutdown()
+            except pynvml.NVMLError:
+                break
 
 
 @pytest.fixture

@@ -148,7 +148,7 @@ async def test_unknown_numbers_have_no_word(opened: Opened, show: Show) -> None:
 async def test_name_that_is_no_text_is_noted(opened: Opened, show: Show, tmp_path: object) -> None:
     """Bytes that are not UTF-8 do not end the walk."""
 
-    world = cards(attrs.evolve(FULL, name="caf\udce9"), OTHER)
+    world = cards(attrs.evolve(FULL, name="GPU \udce9"), OTHER)
     show(world)
     async with opened(hold=False) as owner:
         gpus = (await owner.walk()).gpus

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import attrs
 import pytest
 import trio
@@ -9,7 +11,7 @@ import trio.testing
 
 from berth.host.nvml.owner import Nvml
 from berth.host.nvml.values import MIG_CHANGED, XID, EventKind, NvmlEvent
-from berth.rehearsal.nvml.world import LOST, Event, World
+from berth.rehearsal.nvml.world import LOST, Event, World, read_counts
 from tests.nvml import cards
 from tests.unit.host.nvml.conftest import FULL, OTHER, PARTED, Opened, Show
 
@@ -99,18 +101,25 @@ async def test_gpu_that_came_back_is_heard_again(
     assert again == [FULL.address, PARTED.address, OTHER.address]
 
 
-@pytest.mark.parametrize("storm", [{"storm": True}, {"wait_error": 3}])
+@pytest.mark.parametrize("world", [World(storm=True), World(wait_error=3)])
 async def test_storm_of_returns_does_not_spin(
-    opened: Opened, show: Show, storm: dict[str, int]
+    opened: Opened, show: Show, world: World, tmp_path: Path
 ) -> None:
     """Twenty returns, then a pause; events are heard all the same."""
 
-    show(attrs.evolve(cards(FULL), **storm))
+    def waits() -> int:
+        return read_counts(tmp_path / "world")["library"].calls
+
+    show(attrs.evolve(world, cards=(FULL,)))
     async with opened() as owner:
         await registered(owner)
+        before = waits()
+        while waits() < before + 10:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        await trio.testing.wait_all_tasks_blocked(0.2)
+        assert waits() < before + 500
         event = Event(sequence=1, type=XID, data=13)
-        world = World(cards=(attrs.evolve(FULL, events=(event,)),))
-        show(attrs.evolve(world, **storm))
+        show(attrs.evolve(world, cards=(attrs.evolve(FULL, events=(event,)),)))
         seen = await owner.receive_event()
 
     assert seen.data == 13

@@ -260,6 +260,58 @@ async def test_release_ends_by_itself(opened: Opened, mock_clock: trio.testing.M
     assert state is SessionState.UP
 
 
+async def test_release_waits_for_a_walk(opened: Opened, show: Show) -> None:
+    """No call is made in a session that is being closed."""
+
+    slow = [attrs.evolve(card, hang_ms=10) for card in (FULL, PARTED, OTHER)]
+    found: list[Walk] = []
+    async with opened() as owner:
+
+        async def walk() -> None:
+            found.append(await owner.walk())
+
+        show(cards(*slow))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(walk)
+            await trio.testing.wait_all_tasks_blocked()
+            await owner.release(600)
+
+    assert [gpu.missing for gpu in found[0].gpus] == [{}, {}, {}]
+
+
+async def test_machine_that_lost_its_gpus_takes_nothing_up(
+    opened: Opened, mock_clock: trio.testing.MockClock
+) -> None:
+    """After a release there is no session, and no timer."""
+
+    async with opened() as owner:
+        await owner.release(600)
+        owner.notice(functions=0)
+        version = owner.version
+        mock_clock.jump(600)
+        await owner.wait_session_changed(version)
+        session = owner.session
+
+    assert (session.state, session.due_s) == (SessionState.NO_GPU, None)
+
+
+async def test_owner_that_begins_again_opens_a_new_session(show: Show) -> None:
+    """As after a defect: the first run gave its session up."""
+
+    owner = Nvml(library=str(nvml.library()))
+    for _ in range(2):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(owner.run)
+            owner.notice(functions=3)
+            await settled(owner)
+            gpus = (await owner.walk()).gpus
+            nursery.cancel_scope.cancel()
+        assert not owner._library._ready
+
+    assert len(gpus) == 3
+    assert owner.statistics().sessions == 2
+
+
 async def test_release_under_a_call_that_hangs_is_refused(
     opened: Opened, show: Show, mock_clock: trio.testing.MockClock
 ) -> None:
