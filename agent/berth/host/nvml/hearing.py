@@ -130,7 +130,7 @@ class Hearing:
         self._listener = Listener(
             events,
             addresses=registered,
-            uuids=self._sight.uuids(),
+            uuids=self._sight.uuids,
             heard=self._inbox.put_nowait,
             ended=self._ended,
         )

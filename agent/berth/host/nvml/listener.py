@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import attrs
 import trio
 
 from berth.host.nvml import calls
@@ -29,7 +30,7 @@ class Listener:
     Args:
         events: The set, with its GPUs registered.
         addresses: By what their handles point to.
-        uuids: Address by UUID, for a handle that points elsewhere.
+        uuids: Gives the addresses by UUID, for a handle that points elsewhere; called in trio.
         heard: Called in the trio thread with each event.
         ended: Called there when the set is of no further use.
     """
@@ -39,7 +40,7 @@ class Listener:
         events: Any,
         *,
         addresses: Mapping[int, str],
-        uuids: Mapping[str, str],
+        uuids: Callable[[], Mapping[str, str]],
         heard: Callable[[NvmlEvent], None],
         ended: Callable[[After], None],
     ) -> None:
@@ -93,11 +94,15 @@ class Listener:
         return None
 
     def _tell(self, data: Any) -> None:
-        address = self._addresses.get(calls.pointer(data.device))
-        if address is None:
-            address = self._uuids.get(calls.uuid_of(data.device), "")
+        address = self._addresses.get(calls.pointer(data.device), "")
+        uuid = "" if address else calls.uuid_of(data.device)
         event = calls.event_at(address, data)
-        self._enter(lambda: self._heard(event))
+
+        def tell() -> None:
+            known = address or self._uuids().get(uuid, "")
+            self._heard(attrs.evolve(event, address=known))
+
+        self._enter(tell)
 
     def _enter(self, function: Callable[[], object]) -> None:
         with contextlib.suppress(trio.RunFinishedError):

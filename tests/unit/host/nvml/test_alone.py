@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
+
+import pytest
 
 from berth.host.nvml import calls
 from berth.rehearsal.nvml import world as worlds
@@ -97,18 +98,20 @@ print(await owner.probe(full.address))
     assert printed[4].startswith("Probe(fields={230: 0")
 
 
-def test_library_with_another_soname_is_not_taken_for_it(tmp_path: Path) -> None:
-    """What pynvml opens then is something else, or nothing, and is never initialised."""
+def test_library_with_another_soname_is_not_taken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What pynvml opens then is another file, which nobody named and is never initialised."""
 
     other = tmp_path / "libother.so"
-    shutil.copy(nvml.library(), other)
-    content = other.read_bytes()
+    content = nvml.library().read_bytes()
     other.write_bytes(content.replace(b"libnvidia-ml.so.1", b"libnvidia-xx.so.1"))
     worlds.write(tmp_path / "world", cards(FULL))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(nvml.library().parent))
+    state, detail = opened("print(owner.session.detail)", tmp_path / "world", str(other))
 
-    assert opened("print(owner.session.detail)", tmp_path / "world", str(other))[0] == (
-        "library-absent"
-    )
+    assert state == "library-absent"
+    assert detail == f"{other} is not what answers: {nvml.library()} does"
 
 
 def test_process_ends_at_once_with_a_call_that_hangs(tmp_path: Path) -> None:

@@ -45,6 +45,26 @@ async def test_events_come_with_their_scope(opened: Opened, show: Show) -> None:
     ]
 
 
+async def test_handle_that_points_elsewhere_is_known_by_its_uuid(
+    opened: Opened, show: Show
+) -> None:
+    """And by nothing when that is not known either."""
+
+    async with opened() as owner:
+        await registered(owner)
+        listener = owner._hearing._listener
+        assert listener is not None
+        listener._addresses = {}
+        first, second = Event(sequence=1, type=XID), Event(sequence=2, type=XID)
+        show(cards(FULL, PARTED, attrs.evolve(OTHER, events=(first,))))
+        unknown = await owner.receive_event()
+        await owner.walk()
+        show(cards(FULL, PARTED, attrs.evolve(OTHER, events=(first, second))))
+        known = await owner.receive_event()
+
+    assert (unknown.address, known.address) == ("", OTHER.address)
+
+
 async def test_gpu_with_few_event_types_is_heard_with_those(opened: Opened, show: Show) -> None:
     """One bit too many would refuse all; a GPU that has none is not heard."""
 
