@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from berth.cdi.document import CdiDevice, environment_of, qualified, render
+from berth.model.edits import Edits
 from berth.runtime.files import Folder
 
 FOLDER: Final = Path("/var/run/cdi")
@@ -49,8 +50,13 @@ class CdiStore:
         """The qualified name that kubelet is told for ``device`` of kind ``name``."""
         return qualified(self.kind(name), device)
 
-    async def write(self, name: str, claim_uid: str, devices: Sequence[CdiDevice]) -> None:
+    async def write(
+        self, name: str, claim_uid: str, devices: Sequence[CdiDevice], common: Edits = Edits()
+    ) -> None:
         """Offer ``devices`` of the claim; without devices the file goes, since it would be invalid.
+
+        Args:
+            common: What a container gets once that uses any of them.
 
         Raises:
             HostError: The folder is missing, full or read-only; the old file stands.
@@ -58,7 +64,8 @@ class CdiStore:
         if not devices:
             await self._folder.remove(self._file(name, claim_uid))
             return
-        await self._folder.write(self._file(name, claim_uid), render(self.kind(name), devices))
+        content = render(self.kind(name), devices, common)
+        await self._folder.write(self._file(name, claim_uid), content)
 
     async def remove(self, claim_uid: str) -> None:
         """Take away every file of the claim; none is no fault."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.cdi.document import CdiDevice, Mount
+from berth.cdi.document import CdiDevice
 from berth.cdi.store import CdiStore
 from berth.metadata.document import DeviceEntry, RequestMetadata
 from berth.metadata.store import MetadataStore
 from berth.model.claim import PreparedClaim, PreparedDevice
+from berth.model.edits import Edits, Mount
 from berth.node.record import ClaimRecord, HeldDevice
 
 NIC = "nic"
@@ -114,7 +115,7 @@ class Handout:
         return [
             CdiDevice(
                 name=_request_name(record, metadata.base_request),
-                mounts=(self._mount(metadata),),
+                edits=Edits(mounts=(self._mount(metadata),)),
             )
             for metadata in request_metadata(record)
         ]
@@ -154,9 +155,9 @@ def _entry(device: HeldDevice) -> DeviceEntry:
 
 
 def _nic_devices(record: ClaimRecord) -> list[CdiDevice]:
-    env = (marker(record),)
+    edits = Edits(env=(marker(record),))
     return [
-        CdiDevice(name=_name(record, device), env=env)
+        CdiDevice(name=_name(record, device), edits=edits)
         for device in record.devices
         if device.nic is not None
     ]
