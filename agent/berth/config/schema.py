@@ -25,6 +25,7 @@ from berth.config.forms import (
     Several,
     Text,
 )
+from berth.config.gpu import GpuTable
 from berth.config.nic import NicTable
 from berth.model.names import is_dns_subdomain
 
@@ -235,6 +236,7 @@ class Config:
     plugin: PluginTable = table(PluginTable, "The door to kubelet's older device plugin interface.")
     metrics: MetricsTable = table(MetricsTable, "Figures for a monitoring system.")
     nic: NicTable = table(NicTable, "Network devices.")
+    gpu: GpuTable = table(GpuTable, "NVIDIA GPUs.")
 
     def check(self, cursor: Cursor, written: Written) -> None:
         """What concerns several tables."""
@@ -242,6 +244,8 @@ class Config:
         for name, enabled in (("dra", self.dra.enabled), ("nic", self.nic.enabled)):
             if self.nic.groups and not enabled:
                 cursor.at(name, "enabled").warn("is false, so no group offers anything")
+        if self.gpu.groups and not self.gpu.enabled:
+            cursor.at("gpu", "enabled").warn("is false, so no group offers anything")
 
     def _refuse_driver_domain(self, cursor: Cursor, written: Written) -> None:
         """A name in the driver's own domain is the bare name, written in another way."""

@@ -12,6 +12,7 @@ import pytest
 
 from berth.config.decode import Table, Tables, keys_of
 from berth.config.document import parse
+from berth.config.gpu import GpuGroup
 from berth.config.load import check
 from berth.config.match import NicMatch
 from berth.config.nic import NicGroup
@@ -51,7 +52,10 @@ def test_groups_of_the_default_file_have_the_defaults() -> None:
     nics, parents = config.nic.groups
     assert NicGroup(name="fast", match=nics.match) == nics
     assert NicGroup(name="lan", match=parents.match, mode=NicMode.SHARED) == parents
-    assert Config() == attrs.evolve(config, nic=attrs.evolve(config.nic, groups=()))
+    (gpus,) = config.gpu.groups
+    assert GpuGroup(name="shared", match=gpus.match) == gpus
+    nic, gpu = attrs.evolve(config.nic, groups=()), attrs.evolve(config.gpu, groups=())
+    assert Config() == attrs.evolve(config, nic=nic, gpu=gpu)
 
 
 def test_default_file_holds_every_key() -> None:
@@ -98,10 +102,11 @@ def test_example_is_good(path: Path) -> None:
 
     assert (report.faults, report.warnings) == ((), ())
     assert report.config is not None
-    assert report.config.nic.groups
+    assert report.config.nic.groups or report.config.gpu.groups
 
 
 def test_examples_are_those_that_are_promised() -> None:
-    """A NIC node, an SR-IOV node, a node with a shared parent."""
+    """A NIC node, an SR-IOV node, a node with a shared parent, one with GPUs, one with both."""
 
-    assert {"nic-node", "sriov-node", "shared-parent-node"} <= {path.stem for path in EXAMPLES}
+    nodes = {"nic-node", "sriov-node", "shared-parent-node", "gpu-node", "mixed-node"}
+    assert nodes <= {path.stem for path in EXAMPLES}
