@@ -49,6 +49,32 @@ class Capacity:
 
 
 @attrs.frozen(kw_only=True)
+class CounterSet:
+    """What several devices of a pool draw on; the sum of what they draw is never more.
+
+    Attributes:
+        name: DNS label, unique in its pool.
+        counters: Amounts in base units, by DNS labels; at most 32.
+    """
+
+    name: str
+    counters: Mapping[str, int]
+
+
+@attrs.frozen(kw_only=True)
+class Consumption:
+    """What one device draws from a `CounterSet` while it is allocated.
+
+    Attributes:
+        counter_set: Name of the set.
+        counters: Amounts in base units, each of a counter of the set.
+    """
+
+    counter_set: str
+    counters: Mapping[str, int]
+
+
+@attrs.frozen(kw_only=True)
 class Device:
     """One device as its slice tells it.
 
@@ -60,6 +86,7 @@ class Device:
         shared: The device may be allocated to several claims, by its capacities.
         bucket: Devices of one bucket are placed side by side, so that what changes together is
             written together.
+        consumes: At most two.
     """
 
     name: str
@@ -70,6 +97,7 @@ class Device:
     capacity: Mapping[str, Capacity] = attrs.field(factory=dict)
     shared: bool = False
     bucket: str = ""
+    consumes: tuple[Consumption, ...] = ()
 
 
 class NicKind(Enum):

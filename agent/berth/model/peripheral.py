@@ -12,7 +12,7 @@ from enum import Enum
 
 import attrs
 
-from berth.model.device import Attribute, Capacity, Exclusion
+from berth.model.device import Attribute, Capacity, Consumption, Exclusion
 from berth.model.edits import Edits
 
 
@@ -50,6 +50,7 @@ class Peripheral:
         slots: How many may hold it at once.
         numa: NUMA nodes that it is near to; empty when the machine does not say.
         pcie_root: PCIe root complex, as in the standard attribute; empty when it is none's.
+        consumes: What it draws from counter sets while it is allocated.
         edits: What a container gets of it, by what the machine shows now.
         common: What a container gets once, however many devices of ``kind`` it has.
         path: Its node or PCI address, for people.
@@ -71,6 +72,7 @@ class Peripheral:
     pcie_root: str = ""
     attributes: Mapping[str, Attribute] = attrs.field(factory=dict)
     capacity: Mapping[str, Capacity] = attrs.field(factory=dict)
+    consumes: tuple[Consumption, ...] = ()
     edits: Edits = Edits()
     common: Edits = Edits()
     path: str = ""
