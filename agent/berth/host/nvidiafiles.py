@@ -258,7 +258,7 @@ class NvidiaFiles:
             drm=tuple(
                 f"/dev/dri/{name}"
                 for name in sorted(_names(folder / "drm"))
-                if re.fullmatch(r"(card|renderD)\d+", name)
+                if re.fullmatch(r"(card|render[D])\d+", name)
             ),
         )
 

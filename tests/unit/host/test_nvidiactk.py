@@ -55,11 +55,19 @@ async def test_failure_is_told_in_its_own_words(tmp_path: Path) -> None:
 
 
 async def test_tool_that_hangs_is_given_up(
-    tmp_path: Path, autojump_clock: trio.testing.MockClock
+    tmp_path: Path, mock_clock: trio.testing.MockClock
 ) -> None:
     """After its time it is killed; the clock is a virtual one."""
 
-    path = tool(tmp_path, "exec sleep 600")
+    begun = tmp_path / "begun"
+    path = tool(tmp_path, f"touch {begun}; exec sleep 600")
 
-    with pytest.raises(HostError, match=f"gave nothing within {LIMIT_S:.0f} s"):
-        await ask_tool(path)
+    async def pass_time() -> None:
+        while not begun.exists():
+            await trio.lowlevel.checkpoint()
+        mock_clock.jump(LIMIT_S + 1)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pass_time)
+        with pytest.raises(HostError, match=f"gave nothing within {LIMIT_S:.0f} s"):
+            await ask_tool(path)
