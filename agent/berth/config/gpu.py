@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from fnmatch import fnmatchcase
 from itertools import combinations
 from pathlib import Path
 from typing import Final
@@ -25,20 +24,16 @@ from berth.config.forms import (
     Flag,
     OnlyDefault,
     OrEmpty,
-    Several,
     Text,
     Whole,
     listed,
 )
-from berth.config.match import DNS_LABEL, PCI, PciPattern
+from berth.config.gpumatch import GpuMatch, GpuType
+from berth.config.match import DNS_LABEL
 from berth.config.nic import Door
 from berth.model.names import is_dns_subdomain
 
-VALUE_LIMIT: Final = 64
-"""Longest text that a GPU's attribute has, in bytes: a longer pattern selects nothing."""
-
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_UUID: Final = re.compile(r"(GPU|MIG)-[0-9A-Za-z/-]{1,56}")
 
 
 class Session(Enum):
@@ -78,50 +73,6 @@ class Prefer(Enum):
     PACK = "pack"
 
 
-class GpuType(Enum):
-    """Forms in which a GPU is offered."""
-
-    GPU = "gpu"
-    MIG = "mig"
-    VFIO = "vfio"
-
-
-@attrs.frozen
-class Glob:
-    """Texts: one, or all that fit a pattern.
-
-    Attributes:
-        text: May hold ``*``, ``?`` and ``[…]``.
-    """
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-    def fits(self, text: str) -> bool:
-        """Whether it selects ``text``."""
-        return fnmatchcase(text, self.text)
-
-
-def _glob(text: str) -> Glob | None:
-    good = text and text.isprintable() and len(text.encode()) <= VALUE_LIMIT
-    return Glob(text) if good else None
-
-
-def _uuid(text: str) -> str | None:
-    return text if _UUID.fullmatch(text) else None
-
-
-def _profile(text: str) -> str | None:
-    return text if re.fullmatch(r"[a-z0-9.+]{1,64}", text) else None
-
-
-def _profile_hint(text: str) -> str:
-    plain = text.lower().removeprefix("mig ").strip()
-    return f'write "{plain}"' if plain != text and _profile(plain) else ""
-
-
 def _resource(text: str) -> str | None:
     if not text:
         return text
@@ -144,61 +95,6 @@ RESOURCE: Final = Text(
     parse=_resource,
     hint=lambda text: f'write "nvidia.com/{text}"' if _NAME.fullmatch(text) else "",
 )
-
-
-@attrs.frozen(kw_only=True)
-class GpuMatch:
-    """match: which devices belong to a group."""
-
-    product: tuple[Glob, ...] = key(
-        Several(item=Text(what="a product name, or a pattern of them", parse=_glob), least=1),
-        (),
-        'Product name, `*`, `?` and `[…]` allowed: `"NVIDIA A100*"`.',
-        known_as=("productName", "model"),
-    )
-    uuid: tuple[str, ...] = key(
-        Several(
-            item=Text(what='a UUID as `nvidia-smi -L` shows it, "GPU-…" or "MIG-…"', parse=_uuid),
-            least=1,
-        ),
-        (),
-        "UUID of a GPU, which selects its MIG devices too, or of one MIG device.",
-        known_as=("uuids", "UUID"),
-    )
-    pci: tuple[PciPattern, ...] = key(
-        Several(item=PCI, least=1),
-        (),
-        'PCI address, `*`, `?` and `[…]` allowed: `"0000:3b:*"`.',
-        known_as=("pciBusID", "address"),
-    )
-    numa: tuple[int, ...] = key(
-        Several(item=Whole(least=0, most=1023), least=1), (), "NUMA node.", known_as=("numaNode",)
-    )
-    profile: tuple[str, ...] = key(
-        Several(
-            item=Text(
-                what='"full", "vfio" or a MIG profile such as "1g.10gb"',
-                parse=_profile,
-                hint=_profile_hint,
-            ),
-            least=1,
-        ),
-        (),
-        'MIG profile, such as `"1g.10gb"`; `"full"` for whole GPUs, `"vfio"` for VFIO.',
-        known_as=("migProfile",),
-    )
-    type: tuple[GpuType, ...] = key(
-        Several(item=Choice(kind=GpuType), least=1), (), "Form in which the GPU is offered."
-    )
-
-    def check(self, cursor: Cursor, written: Written) -> None:
-        """A group without any condition is what the table itself says."""
-        if not written.given and not written.at_fault:
-            cursor.say(
-                "has no condition",
-                rule="it would select every GPU",
-                mend="give at least one, or write the keys in [gpu]",
-            )
 
 
 @attrs.frozen(kw_only=True)

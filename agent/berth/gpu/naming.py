@@ -17,10 +17,7 @@ from typing import Final
 from berth.model.gpu import Gpu, MigDevice
 from berth.model.names import device_name, slug
 
-PROFILE_LIMIT: Final = 64
-"""Longest profile that is believed, in bytes."""
-
-_PROFILE: Final = re.compile(r"([0-9]{1,2}c\.)?[0-9]{1,2}g\.[0-9]{1,4}gb(\+[a-z0-9.+-]{1,24})?")
+_PROFILE: Final = re.compile(r"([0-9]{1,2}c\.)?[0-9]{1,2}g\.[0-9]{1,4}gb([+-][a-z0-9.+-]{1,24})?")
 
 
 def gpu_name(address: str) -> str:
@@ -91,6 +88,9 @@ def _by_ids(gpu: Gpu, mig: MigDevice) -> str:
 
 
 def _word(gpu: Gpu, mig: MigDevice) -> str:
-    """The profile as part of a name: ``1g.10gb+me`` becomes ``1g10gb-me``."""
-    profile = profile_of(mig, gpu).replace(".", "")
+    """The profile as part of a name: ``1g.10gb+me`` becomes ``1g10gb-me``.
+
+    There are profiles without what others have, such as ``1g.24gb-me``: ``1g24gb-no-me``.
+    """
+    profile = profile_of(mig, gpu).replace(".", "").replace("-", "-no-")
     return slug(profile) if profile else "part"

@@ -12,7 +12,8 @@ from collections.abc import Collection, Sequence
 
 import attrs
 
-from berth.config.gpu import GpuGroup, GpuMatch, GpuShare, GpuTable, GpuType
+from berth.config.gpu import GpuGroup, GpuShare, GpuTable
+from berth.config.gpumatch import GpuMatch, GpuType
 from berth.config.nic import Door as WrittenDoor
 from berth.model.device import Exclusion
 from berth.model.peripheral import Door

@@ -13,7 +13,8 @@ from typing import Final
 
 import attrs
 
-from berth.config.gpu import GpuTable, GpuType
+from berth.config.gpu import GpuTable
+from berth.config.gpumatch import GpuType
 from berth.gpu.attributes import TEXT_LIMIT, gpu_attributes, mig_attributes, vfio_attributes
 from berth.gpu.counters import MIB, capacities, consumption, counter_set
 from berth.gpu.edits import Draft, gpu_draft, mig_draft, vfio_draft

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from berth.config.gpu import Glob, GpuTable, GpuType, Prefer, ShareMemory
+from berth.config.gpu import GpuTable, Prefer, ShareMemory
+from berth.config.gpumatch import Glob, GpuType
 from berth.config.nic import Door
 from tests.unit.config.reading import check_text, read_table
 

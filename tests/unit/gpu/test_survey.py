@@ -9,15 +9,8 @@ from typing import Any
 
 import pytest
 
-from berth.config.gpu import (
-    Glob,
-    GpuGroup,
-    GpuMatch,
-    GpuShare,
-    GpuTable,
-    GpuType,
-    ShareMemory,
-)
+from berth.config.gpu import GpuGroup, GpuShare, GpuTable, ShareMemory
+from berth.config.gpumatch import Glob, GpuMatch, GpuType
 from berth.config.match import PciPattern
 from berth.config.nic import Door as WrittenDoor
 from berth.gpu.survey import GpuSurvey
