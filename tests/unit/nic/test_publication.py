@@ -374,4 +374,5 @@ def test_held_device_says_what_it_said() -> None:
         "capacity": {},
         "shared": False,
         "bucket": f"fast/pci:{PF}",
+        "consumes": (),
     }
