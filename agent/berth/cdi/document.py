@@ -2,9 +2,9 @@
 
 CDI files may be JSON, so no YAML is written. The lowest version that holds the contents is
 declared, because a runtime built with an older library refuses a newer one: a device name that
-begins with a digit and a ``hostPath`` of a node need 0.5.0, a class with a dot 0.6.0. So a node
-with the same path on the host and in the container is written without ``hostPath``, which means
-the same.
+begins with a digit and a ``hostPath`` of a node need 0.5.0, a class with a dot 0.6.0, groups of
+the user 0.7.0. So a node with the same path on the host and in the container is written without
+``hostPath``, which means the same.
 
 Owner and mode of a node are always written: without a ``uid`` the runtime gives the node to the
 user of the container.
@@ -21,7 +21,7 @@ from typing import Any
 import attrs
 
 from berth.errors import LocalProtocolError
-from berth.model.edits import DeviceNode, Edits, Mount
+from berth.model.edits import DeviceNode, Edits, Hook, Mount
 
 
 @attrs.frozen(kw_only=True)
@@ -73,6 +73,8 @@ def edits_json(edits: Edits) -> dict[str, Any]:
         "env": list(edits.env),
         "deviceNodes": [_node(node) for node in edits.nodes],
         "mounts": [_mount(mount) for mount in edits.mounts],
+        "hooks": [_hook(hook) for hook in edits.hooks],
+        "additionalGids": list(edits.gids),
     }
     return {name: entries for name, entries in members.items() if entries}
 
@@ -88,10 +90,12 @@ def environment_of(content: bytes) -> tuple[str, ...]:
 
 
 def _version(kind: str, devices: Sequence[CdiDevice], common: Edits) -> str:
+    every = (common, *(device.edits for device in devices))
+    if any(edits.gids for edits in every):
+        return "0.7.0"
     if "." in kind.partition("/")[2]:
         return "0.6.0"
     digit_first = any(device.name[0].isdigit() for device in devices)
-    every = (common, *(device.edits for device in devices))
     elsewhere = any(node.host_path != node.path for edits in every for node in edits.nodes)
     return "0.5.0" if digit_first or elsewhere else "0.3.0"
 
@@ -117,3 +121,9 @@ def _mount(mount: Mount) -> dict[str, Any]:
         "containerPath": mount.container_path,
         "options": list(mount.options),
     }
+
+
+def _hook(hook: Hook) -> dict[str, Any]:
+    lists = {"args": list(hook.args), "env": list(hook.env)}
+    given = {name: entries for name, entries in lists.items() if entries}
+    return {"hookName": hook.name, "path": hook.path, **given}

@@ -27,6 +27,7 @@ from berth.config.forms import (
     Text,
 )
 from berth.config.generic import GenericGroup, check_groups
+from berth.config.gpu import GpuTable
 from berth.config.nic import Door, NicTable
 from berth.model.device import Attribute
 from berth.model.names import is_dns_subdomain
@@ -252,6 +253,7 @@ class Config:
         name="generic",
         check=check_groups,
     )
+    gpu: GpuTable = table(GpuTable, "NVIDIA GPUs.")
 
     def check(self, cursor: Cursor, written: Written) -> None:
         """What concerns several tables."""
@@ -264,6 +266,8 @@ class Config:
                 cursor.at("generic", number, "door").warn(
                     f"is {toml_text(group.door)}, and [dra] enabled is false: no claim gets it"
                 )
+        if self.gpu.groups and not self.gpu.enabled:
+            cursor.at("gpu", "enabled").warn("is false, so no group of GPUs offers anything")
 
     def _refuse_driver_domain(self, cursor: Cursor, written: Written) -> None:
         """A name in the driver's own domain is the bare name, written in another way."""

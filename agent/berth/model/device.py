@@ -63,6 +63,32 @@ class Taint:
 
 
 @attrs.frozen(kw_only=True)
+class CounterSet:
+    """What several devices of a pool draw on; the sum of what they draw is never more.
+
+    Attributes:
+        name: DNS label, unique in its pool.
+        counters: Amounts in base units, by DNS labels; at most 32.
+    """
+
+    name: str
+    counters: Mapping[str, int]
+
+
+@attrs.frozen(kw_only=True)
+class Consumption:
+    """What one device draws from a `CounterSet` while it is allocated.
+
+    Attributes:
+        counter_set: Name of the set.
+        counters: Amounts in base units, each of a counter of the set.
+    """
+
+    counter_set: str
+    counters: Mapping[str, int]
+
+
+@attrs.frozen(kw_only=True)
 class Device:
     """One device as its slice tells it.
 
@@ -76,6 +102,7 @@ class Device:
         taints: What keeps claims from it for now.
         bucket: Devices of one bucket are placed side by side, so that what changes together is
             written together.
+        consumes: At most two.
     """
 
     name: str
@@ -87,6 +114,7 @@ class Device:
     shared: bool = False
     taints: tuple[Taint, ...] = ()
     bucket: str = ""
+    consumes: tuple[Consumption, ...] = ()
 
 
 class NicKind(Enum):

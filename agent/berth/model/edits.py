@@ -60,20 +60,43 @@ class Mount:
 
 
 @attrs.frozen(kw_only=True)
+class Hook:
+    """A program of the host that the runtime runs while it makes the container.
+
+    Only a CDI file can carry one; a device plugin's answer cannot.
+
+    Attributes:
+        name: When it is run, such as ``createContainer``.
+        path: Of the program on the host.
+        args: The first is the program's own name.
+        env: ``NAME=value``.
+    """
+
+    name: str
+    path: str
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
 class Edits:
     """All that one device adds to its containers.
 
     Attributes:
         env: ``NAME=value``; a later device's value of the same name replaces an earlier one's.
+        hooks: Run in this order.
+        gids: Groups that the container's user is put into.
     """
 
     env: tuple[str, ...] = ()
     nodes: tuple[DeviceNode, ...] = ()
     mounts: tuple[Mount, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    gids: tuple[int, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether anything is added."""
-        return bool(self.env or self.nodes or self.mounts)
+        return bool(self.env or self.nodes or self.mounts or self.hooks or self.gids)
 
 
 def joined(edits: Iterable[Edits]) -> Edits:
@@ -83,4 +106,6 @@ def joined(edits: Iterable[Edits]) -> Edits:
         env=tuple(dict.fromkeys(entry for one in every for entry in one.env)),
         nodes=tuple(dict.fromkeys(node for one in every for node in one.nodes)),
         mounts=tuple(dict.fromkeys(mount for one in every for mount in one.mounts)),
+        hooks=tuple(dict.fromkeys(hook for one in every for hook in one.hooks)),
+        gids=tuple(dict.fromkeys(gid for one in every for gid in one.gids)),
     )

@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from berth.model.device import Attribute, Capacity, Exclusion
+from berth.model.device import Attribute, Capacity, Consumption, Exclusion
 from berth.model.edits import Edits
 
 ABSENT: Final = "absent"
@@ -60,6 +60,7 @@ class Peripheral:
         pack: Its shares are given before those of the next device.
         numa: NUMA nodes that it is near to; empty when the machine does not say.
         pcie_root: PCIe root complex, as in the standard attribute; empty when it is none's.
+        consumes: What it draws from counter sets while it is allocated.
         edits: What a container gets of it, by what the machine shows now.
         admin: What a container gets that only looks at it (``adminAccess``).
         common: What a container gets once, however many devices of ``kind`` it has.
@@ -85,6 +86,7 @@ class Peripheral:
     pcie_root: str = ""
     attributes: Mapping[str, Attribute] = attrs.field(factory=dict)
     capacity: Mapping[str, Capacity] = attrs.field(factory=dict)
+    consumes: tuple[Consumption, ...] = ()
     edits: Edits = attrs.field(factory=Edits)
     admin: Edits = attrs.field(factory=Edits)
     common: Edits = attrs.field(factory=Edits)

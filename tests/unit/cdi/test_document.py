@@ -8,7 +8,7 @@ import pytest
 
 from berth.cdi.document import CdiDevice, environment_of, qualified, render
 from berth.errors import LocalProtocolError
-from berth.model.edits import DeviceNode, Edits, Mount, NodeType
+from berth.model.edits import DeviceNode, Edits, Hook, Mount, NodeType
 
 KIND = "berth.dev/nic"
 
@@ -92,6 +92,26 @@ def test_render_gives_common_edits_once_for_the_file() -> None:
     document = rendered(device, common=Edits(env=("ALL=1",)))
     assert document["containerEdits"] == {"env": ["ALL=1"]}
     assert "containerEdits" not in rendered(device)
+
+
+def test_render_gives_hooks_and_groups() -> None:
+    """What another tool wants run is kept as it is; groups need 0.7.0."""
+
+    hook = Hook(name="createContainer", path="/usr/bin/hook", args=("hook", "x"))
+    document = rendered(CdiDevice(name="a", edits=Edits(hooks=(hook,), gids=(44,))))
+
+    assert document["cdiVersion"] == "0.7.0"
+    assert document["devices"] == [
+        {
+            "name": "a",
+            "containerEdits": {
+                "hooks": [
+                    {"hookName": "createContainer", "path": "/usr/bin/hook", "args": ["hook", "x"]}
+                ],
+                "additionalGids": [44],
+            },
+        }
+    ]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from berth.config.decode import Table, Tables, keys_of
 from berth.config.document import parse
 from berth.config.generic import GenericGroup
+from berth.config.gpu import GpuGroup
 from berth.config.load import check
 from berth.config.match import NicMatch
 from berth.config.nic import NicGroup
@@ -54,7 +55,10 @@ def test_groups_of_the_default_file_have_the_defaults() -> None:
     assert NicGroup(name="lan", match=parents.match, mode=NicMode.SHARED) == parents
     (modems,) = config.generic
     assert GenericGroup(name="modem", match=modems.match) == modems
-    assert Config() == attrs.evolve(config, nic=attrs.evolve(config.nic, groups=()), generic=())
+    (gpus,) = config.gpu.groups
+    assert GpuGroup(name="shared", match=gpus.match) == gpus
+    nic, gpu = attrs.evolve(config.nic, groups=()), attrs.evolve(config.gpu, groups=())
+    assert Config() == attrs.evolve(config, nic=nic, gpu=gpu, generic=())
 
 
 def test_default_file_holds_every_key() -> None:
@@ -104,11 +108,12 @@ def test_example_is_good(path: Path) -> None:
 
     assert (report.faults, report.warnings) == ((), ())
     assert report.config is not None
-    assert report.config.nic.groups or report.config.generic
+    found = report.config
+    assert found.nic.groups or found.gpu.groups or found.generic
 
 
 def test_examples_are_those_that_are_promised() -> None:
-    """A NIC node, an SR-IOV node, a node with a shared parent, a lab node."""
-    promised = {"nic-node", "sriov-node", "shared-parent-node", "generic-node"}
+    """Nodes with NICs, SR-IOV, a shared parent, GPUs, both, and the devices of a lab."""
 
-    assert promised <= {path.stem for path in EXAMPLES}
+    nodes = {"nic-node", "sriov-node", "shared-parent-node", "gpu-node", "mixed-node"}
+    assert nodes | {"generic-node"} <= {path.stem for path in EXAMPLES}

@@ -375,4 +375,5 @@ def test_held_device_says_what_it_said() -> None:
         "shared": False,
         "taints": (),
         "bucket": f"fast/pci:{PF}",
+        "consumes": (),
     }
