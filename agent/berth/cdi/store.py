@@ -67,6 +67,20 @@ class CdiStore:
         content = render(self.kind(name), devices, common)
         await self._folder.write(self._file(name, claim_uid), content)
 
+    async def write_lasting(
+        self, name: str, devices: Sequence[CdiDevice], common: Edits = Edits()
+    ) -> None:
+        """Offer ``devices`` of kind ``name`` to no claim in particular; without any the file goes.
+
+        Raises:
+            HostError: The folder is missing, full or read-only; the old file stands.
+        """
+        file = f"{self._driver}-{name}.json"
+        if not devices:
+            await self._folder.remove(file)
+            return
+        await self._folder.write(file, render(self.kind(name), devices, common))
+
     async def remove(self, claim_uid: str) -> None:
         """Take away every file of the claim; none is no fault."""
         for name in await self._files(claim_uid):

@@ -302,8 +302,8 @@ class GenericGroup:
         Choice(kind=Inject),
         Inject.AUTO,
         "How a device that was asked for as a resource gets into the container. "
-        "`specs`: kubelet tells the runtime. `cdi`: the runtime reads it from a file; not in this "
-        "version. `auto`: `specs`, which every runtime takes.",
+        "`specs`: kubelet tells the runtime. `cdi`: the runtime reads it from a file. "
+        "`auto`: `specs`, which every runtime takes.",
     )
     admin_permissions: str = key(
         PERMISSIONS, "r", "What a claim with admin access may do with the nodes."
@@ -317,11 +317,6 @@ class GenericGroup:
         if "match" not in written.at_fault:
             self._check_wildcards(cursor)
             self._check_outside(cursor)
-        if self.inject is Inject.CDI:
-            cursor.at("inject").say(
-                'is "cdi", which is not available in this version',
-                rule='it must be "auto" or "specs"',
-            )
         for name in ("resource", "inject"):
             if name in written.given and self.door is Door.DRA and "door" not in written.at_fault:
                 cursor.at(name).warn('is not used with door "dra"')

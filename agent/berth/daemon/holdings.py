@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from berth.cdi.store import CdiStore
+from berth.config.gpu import Session
 from berth.config.schema import Config
 from berth.host.sysfs import Sysfs
+from berth.model.peripheral import Door
 from berth.node.allotments import Allotments, given_shelf
 from berth.node.discovery import Discovery
+from berth.node.gpus import Gpus
 from berth.node.ledger import Ledger
 from berth.node.nics import Nics
+from berth.node.pluginfiles import PluginFiles
 from berth.node.records import Records
 from berth.node.stock import Stock
 
@@ -38,6 +43,7 @@ class Holdings:
         self.records = Records(config.node.state_dir / "claims")
         self.given = given_shelf(config.node.state_dir / "ledger")
         self.stock = Stock(config.generic, driver=config.dra.driver, folder=config.node.state_dir)
+        self.gpus = _gpus(config)
         self.nics = Nics(
             self.records,
             exists=lambda identity: _exists(sysfs, identity),
@@ -53,15 +59,39 @@ class Holdings:
             own_addresses=own_addresses,
             stirred=self.nics.look_again,
             driver=config.dra.driver,
-            stock=self.stock,
+            stocks=(self.stock, *((self.gpus,) if self.gpus is not None else ())),
             given=self.given,
         )
         self.allotments = Allotments(
             self.given,
             ledger=self.ledger,
             inventory=self.discovery.inventory,
+            files=PluginFiles(CdiStore(config.dra.driver)),
             boot_id=boot_id,
         )
+
+    def decide(self, auto: Door) -> None:
+        """Settle what ``door = "auto"`` comes to."""
+        self.stock.decide(auto)
+        if self.gpus is not None:
+            self.gpus.decide(auto)
+
+    def reload(self, config: Config) -> None:
+        """Take the tables of devices of other settings."""
+        self.stock.reload(config.generic)
+        if self.gpus is not None:
+            self.gpus.reload(config.gpu)
+        self.discovery.reload(config.nic)
+
+
+def _gpus(config: Config) -> Gpus | None:
+    if not config.gpu.enabled:
+        return None
+    # Imported here: it loads NVIDIA's bindings, which a node that wants no GPUs does without.
+    from berth.host.nvml.owner import Nvml
+
+    nvml = Nvml(library=str(config.gpu.library or ""), hold=config.gpu.session is Session.HOLD)
+    return Gpus(config.gpu, nvml=nvml, folder=config.node.state_dir)
 
 
 def _exists(sysfs: Sysfs, identity: str) -> bool:

@@ -111,10 +111,11 @@ class Parts:
 
     def reload(self, config: Config) -> None:
         """Take the tables of devices of other settings; the rest waits for the next start."""
-        self.config = attrs.evolve(self.config, nic=config.nic, generic=config.generic)
+        self.config = attrs.evolve(
+            self.config, nic=config.nic, generic=config.generic, gpu=config.gpu
+        )
         self.work.claims.reload(policies_of(config.nic.groups))
-        self.held.stock.reload(config.generic)
-        self.held.discovery.reload(config.nic)
+        self.held.reload(config)
 
     def tell_nri(self, state: PluginState) -> None:
         """The NRI connection is like this now."""

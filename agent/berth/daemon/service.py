@@ -136,6 +136,8 @@ class Daemon:
         async with trio.open_nursery() as nursery:
             # First what the inventory is made of, so that its first edition lacks nothing.
             await nursery.start(self._parts.held.stock.run)
+            if self._parts.held.gpus is not None:
+                await nursery.start(self._parts.held.gpus.run)
             await nursery.start(self._parts.held.discovery.run)
             await self._hold_orphans()
             await self._parts.work.claims.renew()
@@ -160,7 +162,7 @@ class Daemon:
                 await self._parts.publisher.wait_value(lambda made: made is not None)
                 return
         _log.info("devices with door auto are asked for as resources", waited_s=AUTO_S)
-        self._parts.held.stock.decide(Door.PLUGIN)
+        self._parts.held.decide(Door.PLUGIN)
 
     async def _run_api(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED

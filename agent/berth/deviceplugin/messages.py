@@ -167,12 +167,10 @@ def _check_together(ids: Sequence[str], resource: Resource) -> None:
 
 
 def grant_answer(grant: Grant) -> pb.AllocateResponse:
-    """The answer to Allocate: CDI names where the runtime takes them, else everything by itself."""
+    """The answer to Allocate: CDI names, and what the container gets without them."""
     entry = pb.ContainerAllocateResponse()
-    if grant.cdi_ids:
-        entry.cdi_devices.extend(pb.CDIDevice(name=name) for name in grant.cdi_ids)
-    else:
-        _add_edits(entry, grant.edits)
+    entry.cdi_devices.extend(pb.CDIDevice(name=name) for name in grant.cdi_ids)
+    _add_edits(entry, grant.edits)
     return pb.AllocateResponse(container_responses=[entry])
 
 

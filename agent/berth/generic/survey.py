@@ -157,6 +157,7 @@ class _Surveyor:
             resource=resource_of(group, self.driver) if door.opens_plugin else "",
             ids=ids(subject.name, group.count) if door.opens_plugin else (),
             slots=group.count,
+            inject=group.inject.value,
             numa=() if numa is None else (numa,),
             pcie_root=node.pci.pcie_root if node.pci is not None else "",
             attributes=attributes(node, group, self.own),

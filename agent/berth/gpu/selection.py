@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 import attrs
 
-from berth.config.gpu import GpuGroup, GpuShare, GpuTable
+from berth.config.gpu import GpuGroup, GpuShare, GpuTable, Inject
 from berth.config.gpumatch import GpuMatch, GpuType
 from berth.config.nic import Door as WrittenDoor
 from berth.model.device import Exclusion
@@ -44,6 +44,7 @@ class Terms:
         group: Name of its group; empty when it is in none.
         door: As decided, so never ``auto``.
         resource: Name of its resource; empty when the plugin's door is closed.
+        inject: How a container gets it by the plugin's door.
         exclusion: Why it is not offered at all.
     """
 
@@ -51,6 +52,7 @@ class Terms:
     door: Door = Door.DRA
     resource: str = ""
     share: GpuShare = GpuShare()
+    inject: Inject = Inject.AUTO
     exclusion: Exclusion | None = None
 
 
@@ -75,6 +77,7 @@ def terms_of(features: Features, table: GpuTable, *, auto: Door) -> Terms:
         door=door,
         resource=resource if door.opens_plugin else "",
         share=share,
+        inject=group.inject if group is not None else Inject.AUTO,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from berth.config.gpu import GpuTable, Prefer
+from berth.config.gpu import GpuTable, Inject, Prefer
 from berth.config.gpumatch import GpuType
 from berth.gpu.attributes import TEXT_LIMIT, gpu_attributes, mig_attributes, vfio_attributes
 from berth.gpu.counters import MIB, capacities, consumption, counter_set
@@ -117,8 +117,11 @@ class _Around:
     auto: Door
     toolkit: Toolkit | None
 
-    def edited(self, uuid: str, draft: Draft) -> Draft:
-        return taken_over(self.toolkit, uuid, draft) if self.toolkit is not None else draft
+    def edited(self, uuid: str, draft: Draft, terms: Terms) -> Draft:
+        """The draft with what nvidia-ctk says, unless a container may not be told that."""
+        if self.toolkit is None or terms.inject is Inject.SPECS:
+            return draft
+        return taken_over(self.toolkit, uuid, draft)
 
     def terms(self, features: Features) -> Terms:
         return terms_of(features, self.table, auto=self.auto)
@@ -163,7 +166,7 @@ def _whole(sighting: Sighting, around: _Around) -> _Made:
     draft = Draft()
     if sighting.gpu is not None:
         draft = gpu_draft(gpu, around.nodes, graphics=around.table.graphics)
-        draft = around.edited(gpu.uuid, draft)
+        draft = around.edited(gpu.uuid, draft, terms)
     peripheral = Peripheral(
         identity=gpu_identity(gpu.address),
         name=gpu_name(gpu.address),
@@ -178,7 +181,7 @@ def _whole(sighting: Sighting, around: _Around) -> _Made:
     )
     draft = draft if exclusion is None else attrs.evolve(draft, missing=(), unknown=())
     monitor = monitor_nodes(around.nodes) if gpu.mig_current else ()
-    offered = _offered(peripheral, gpu.uuid, terms, sighting, draft, monitor)
+    offered = _offered(peripheral, gpu.uuid, terms, sighting, draft, monitor=monitor)
     return _Made(peripheral=offered, draft=draft)
 
 
@@ -211,7 +214,7 @@ def _part(
         found = capacities(mig.engines)
         capacity |= {key: Capacity(value=value) for key, value in found.items()}
     draft = mig_draft(gpu, mig, around.nodes, graphics=around.table.graphics)
-    draft = around.edited(mig.uuid, draft)
+    draft = around.edited(mig.uuid, draft, terms)
     peripheral = Peripheral(
         identity=mig_identity(gpu, mig),
         name=name,
@@ -227,7 +230,7 @@ def _part(
     )
     return _Made(
         peripheral=_offered(
-            peripheral, mig.uuid, terms, sighting, draft, monitor_nodes(around.nodes)
+            peripheral, mig.uuid, terms, sighting, draft, monitor=monitor_nodes(around.nodes)
         ),
         draft=draft,
         counters=counters,
@@ -279,6 +282,7 @@ def _offered(
     terms: Terms,
     sighting: Sighting,
     draft: Draft,
+    *,
     monitor: Sequence[DeviceNode] = (),
 ) -> Peripheral:
     """The peripheral with what its terms and its nodes make of it.
@@ -297,6 +301,7 @@ def _offered(
         resource=terms.resource,
         ids=ids if peripheral.exclusion is None else (),
         slots=terms.share.slots,
+        inject=terms.inject.value,
         many=terms.share.many,
         pack=terms.share.prefer is Prefer.PACK,
         numa=(function.numa_node,) if function.numa_node is not None else (),

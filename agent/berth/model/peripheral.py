@@ -56,6 +56,8 @@ class Peripheral:
         resource: Extended resource name at the plugin door; empty when that door is closed.
         ids: Its ids at the plugin door, one for each share; empty when that door is closed.
         slots: How many may hold it at once.
+        inject: How a container gets it by the plugin door: ``specs``, ``cdi``, or ``auto`` for
+            ``specs`` where these can say all of it.
         many: A container may have several of its shares.
         pack: Its shares are given before those of the next device.
         numa: NUMA nodes that it is near to; empty when the machine does not say.
@@ -80,6 +82,7 @@ class Peripheral:
     resource: str = ""
     ids: tuple[str, ...] = ()
     slots: int = 1
+    inject: str = "auto"
     many: bool = False
     pack: bool = False
     numa: tuple[int, ...] = ()
@@ -94,6 +97,15 @@ class Peripheral:
     exclusion: Exclusion | None = None
     unhealthy: str = ""
     held_by: tuple[str, ...] = ()
+
+    @property
+    def is_by_cdi(self) -> bool:
+        """Whether a container that asked by the plugin door gets it by a CDI file.
+
+        Kubelet's answer has no place for hooks and groups.
+        """
+        beyond = any(edits.hooks or edits.gids for edits in (self.edits, self.common))
+        return self.inject == "cdi" or (self.inject == "auto" and beyond)
 
     def absent(self) -> Peripheral:
         """The device when it was removed while it is held: names and keys stay, its nodes do not.

@@ -52,8 +52,8 @@ class Grant:
     """What a container gets for the ids it was given.
 
     Attributes:
-        edits: For runtimes that know no CDI.
-        cdi_ids: Qualified names; given instead of ``edits`` where the runtime takes them.
+        edits: What kubelet tells the runtime itself.
+        cdi_ids: Qualified names of what the runtime takes from CDI files besides.
     """
 
     edits: Edits

@@ -13,6 +13,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import attrs
 import trio
@@ -46,12 +47,25 @@ def given_shelf(folder: Path) -> Shelf[Given]:
     )
 
 
+class Files(Protocol):
+    """Who keeps the CDI files; see `berth.node.pluginfiles.PluginFiles`."""
+
+    async def write(self, peripherals: Iterable[Peripheral]) -> None:
+        """Write the files of those that may be given by them."""
+        ...
+
+    def id(self, one: Peripheral, id_: str) -> str:
+        """The qualified name of an id."""
+        ...
+
+
 class Allotments:
     """Lists resources, and gives devices to containers that ask for them.
 
     Args:
         given: What was given before.
         inventory: What the node has.
+        files: CDI files of what is listed.
         boot_id: Of this boot.
         new_uid: Names for what is given.
 
@@ -66,6 +80,7 @@ class Allotments:
         *,
         ledger: Ledger,
         inventory: Latest[Inventory],
+        files: Files,
         boot_id: str,
         new_uid: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
@@ -74,6 +89,7 @@ class Allotments:
         self._given = given
         self._ledger = ledger
         self._inventory = inventory
+        self._files = files
         self._boot_id = boot_id
         self._new_uid = new_uid
         self._giving = trio.Lock()
@@ -96,10 +112,10 @@ class Allotments:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the resources at what the inventory says, until cancelled."""
-        self._list(self._inventory.get())
+        await self._list(self._inventory.get())
         task_status.started()
         async for inventory in self._inventory.changes():
-            self._list(inventory)
+            await self._list(inventory)
 
     async def allocate(self, resource: str, ids: Sequence[str]) -> Grant:
         """Give devices to a container.
@@ -128,7 +144,7 @@ class Allotments:
                 await self._shrink(old.without(frozenset(ids)))
         self.requests.set(self.requests.get() + 1)
         _log.info("devices given", resource=resource, ids=",".join(ids))
-        return Grant(edits=_edits(resource, chosen))
+        return self._grant(resource, chosen)
 
     async def bind(self, given: Given) -> None:
         """More is known of who has something: written if the container is new, else only noted.
@@ -238,7 +254,26 @@ class Allotments:
             found.append(old)
         return tuple(found)
 
-    def _list(self, inventory: Inventory) -> None:
+    def _grant(self, resource: str, chosen: Sequence[GivenDevice]) -> Grant:
+        """What the container gets, and the mark by which it is known again."""
+        parts = [
+            edits
+            for device in chosen
+            if not device.peripheral.is_by_cdi
+            for edits in (device.peripheral.common, device.peripheral.edits)
+        ]
+        marked = Edits(env=(mark(resource, [device.id for device in chosen]),))
+        return Grant(
+            edits=joined((*parts, marked)),
+            cdi_ids=tuple(
+                self._files.id(device.peripheral, device.id)
+                for device in chosen
+                if device.peripheral.is_by_cdi
+            ),
+        )
+
+    async def _list(self, inventory: Inventory) -> None:
+        await self._files.write(one for one in inventory.peripherals if one.door.opens_plugin)
         names = {one.name for one in self.resources.get()}
         names |= {one.resource for one in inventory.peripherals if one.door.opens_plugin}
         self.resources.set(
@@ -296,8 +331,3 @@ def _require_different(resource: str, chosen: Sequence[GivenDevice]) -> None:
                 rule="a container takes one share of a device",
                 mend=f"ask for one of {resource}, or for devices of another group",
             )
-
-
-def _edits(resource: str, chosen: Sequence[GivenDevice]) -> Edits:
-    parts = [edits for d in chosen for edits in (d.peripheral.common, d.peripheral.edits)]
-    return joined((*parts, Edits(env=(mark(resource, [device.id for device in chosen]),))))

@@ -75,14 +75,6 @@ class Stocked(Protocol):
         """What an operator should know of the settings."""
 
 
-class _NoStock:
-    """A machine without peripherals."""
-
-    def __init__(self) -> None:
-        self.peripherals: Latest[tuple[Peripheral, ...]] = Latest(())
-        self.warnings: Latest[tuple[str, ...]] = Latest(())
-
-
 @attrs.frozen(kw_only=True)
 class DiscoveryStatistics:
     """Figures for the operator and for tests.
@@ -109,7 +101,7 @@ class Discovery:
         own_addresses: Addresses by which the node is reached now.
         stirred: Called when something changed that may bring a NIC home.
         driver: Our driver's name.
-        stock: Who keeps the other devices; ``None`` for none.
+        stocks: Who keeps the other devices, each sort.
         given: What the device plugin gave.
         scanner: Looks at the machine; ``None`` for one over ``sysfs``.
         watch: Listens to the machine.
@@ -125,7 +117,7 @@ class Discovery:
         own_addresses: Callable[[], Iterable[str]],
         stirred: Callable[[], None],
         driver: str = "",
-        stock: Stocked | None = None,
+        stocks: Sequence[Stocked] = (),
         given: Shelf[Given] | None = None,
         scanner: Looks | None = None,
         watch: Watch = watch_machine,
@@ -133,7 +125,7 @@ class Discovery:
         self.inventory: Latest[Inventory] = Latest(Inventory())
         self._records = records
         self._driver = driver
-        self._stock = stock or _NoStock()
+        self._stocks = tuple(stocks)
         self._given = given
         self._table = table
         self._scanner = scanner or Scanner(sysfs, product=ProductNames().of_function)
@@ -216,8 +208,9 @@ class Discovery:
         async with trio.open_nursery() as nursery:
             await nursery.start(self._watch, self._heard, self._plugged)
             nursery.start_soon(self._follow, self._records.changes)
-            nursery.start_soon(self._follow, self._stock.peripherals)
-            nursery.start_soon(self._follow, self._stock.warnings)
+            for stock in self._stocks:
+                nursery.start_soon(self._follow, stock.peripherals)
+                nursery.start_soon(self._follow, stock.warnings)
             if self._given is not None:
                 nursery.start_soon(self._follow, self._given.changes)
             await self._look_or_wait()
@@ -273,8 +266,8 @@ class Discovery:
             refused=dict(self._refused),
             own_addresses=tuple(self._own_addresses()),
             driver=self._driver,
-            peripherals=self._stock.peripherals.get(),
-            remarks=self._stock.warnings.get(),
+            peripherals=tuple(one for stock in self._stocks for one in stock.peripherals.get()),
+            remarks=tuple(text for stock in self._stocks for text in stock.warnings.get()),
             given=self._given.all() if self._given is not None else (),
         )
         snapshot = judge(scan, outlook, self._memory)

@@ -141,10 +141,8 @@ class Stock:
             scan = await self._aside("stock", self._reader.read, wanted(groups))
         found = survey(scan, groups, driver=self._driver, auto=self._auto, memory=self._memory)
         await self._remember(found.memory)
-        if found.peripherals != self.peripherals.get():
-            self.peripherals.set(found.peripherals)
-        if found.warnings != self.warnings.get():
-            self.warnings.set(found.warnings)
+        self.peripherals.set(found.peripherals)
+        self.warnings.set(found.warnings)
 
     def look_again(self) -> None:
         """Something changed; a look follows soon. Never blocks."""

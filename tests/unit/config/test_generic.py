@@ -180,7 +180,6 @@ def test_place_counts_in_every_path() -> None:
         ("attributes = { node = 1 }", "is a name that berth publishes itself"),
         ('door = "side"', 'it must be "dra", "plugin", "auto" or "both"'),
         ('inject = "x"', 'it must be "auto", "cdi" or "specs"'),
-        ('inject = "cdi"\ndoor = "both"', "which is not available in this version"),
     ],
 )
 def test_key_at_fault_is_told(text: str, words: str) -> None:

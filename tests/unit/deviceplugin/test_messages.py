@@ -172,14 +172,14 @@ def test_read_ids_takes_several_shares_where_they_are_allowed() -> None:
     assert read_ids(allocate("a::0", "a::1"), many) == ("a::0", "a::1")
 
 
-def test_grant_with_cdi_names_gives_these_alone() -> None:
-    """What CDI does is not done a second time."""
+def test_grant_with_cdi_names_gives_these_and_the_rest() -> None:
+    """What the runtime reads from files, and beside it what kubelet tells itself."""
 
     grant = Grant(edits=Edits(env=("A=1",)), cdi_ids=("berth.dev/gpu=a", "berth.dev/gpu=b"))
 
     (entry,) = grant_answer(grant).container_responses
     assert [item.name for item in entry.cdi_devices] == ["berth.dev/gpu=a", "berth.dev/gpu=b"]
-    assert not entry.envs
+    assert dict(entry.envs) == {"A": "1"}
     assert not entry.devices
     assert not entry.mounts
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import attrs
@@ -13,6 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from berth.errors import ClaimError, HostError
 from berth.model.claim import ClaimRef
+from berth.model.edits import Edits, Hook
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
 from berth.model.resource import Unit
@@ -28,6 +29,22 @@ from tests.unit.node.peripherals import KVM, RESOURCE, given, kvm, modem
 CLAIM = ClaimRef(namespace="team", name="net", uid="uid-of-net")
 
 
+class Named:
+    """CDI files in words: what was written last."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+
+    async def write(self, peripherals: Iterable[Peripheral]) -> None:
+        """Remember who is in them."""
+        await trio.lowlevel.checkpoint()
+        self.written = [one.name for one in peripherals if one.is_by_cdi]
+
+    def id(self, one: Peripheral, id_: str) -> str:
+        """Name it."""
+        return f"berth.dev/plugin-{one.kind}={id_}"
+
+
 class Desk:
     """The door's side of a node."""
 
@@ -35,11 +52,13 @@ class Desk:
         self.ledger = Ledger()
         self.given: Shelf[Given] = given_shelf(path / "ledger")
         self.inventory: Latest[Inventory] = Latest(Inventory())
+        self.files = Named()
         numbers = itertools.count(1)
         self.allotments = Allotments(
             self.given,
             ledger=self.ledger,
             inventory=self.inventory,
+            files=self.files,
             boot_id=BOOT,
             new_uid=lambda: f"uid-{next(numbers)}",
         )
@@ -278,3 +297,21 @@ async def test_load_in_another_boot_keeps_what_the_thing_is(tmp_path: Path) -> N
 
     assert [hold.key for hold in after.ledger.holds()] == ["gen:a"]
     assert [each.boot_id for each in after.given.all()] == [BOOT]
+
+
+@pytest.mark.parametrize("inject", ["cdi", "auto"])
+async def test_what_kubelet_cannot_tell_is_given_by_a_file(desk: Desk, inject: str) -> None:
+    """Hooks have no place in its answer; the mark is there all the same."""
+
+    hook = Hook(name="createContainer", path="/usr/bin/nvidia-cdi-hook")
+    one = attrs.evolve(modem(0), inject=inject, common=Edits(hooks=(hook,)))
+    desk.see(one, modem(1))
+    await wait_all_tasks_blocked()
+
+    grant = await desk.allotments.allocate(RESOURCE, ("modem-0", "modem-1"))
+
+    assert desk.files.written == ["modem-0"]
+    assert grant.cdi_ids == ("berth.dev/plugin-generic=modem-0",)
+    assert [node.path for node in grant.edits.nodes] == ["/dev/ttyUSB1"]
+    assert grant.edits.env == ("BERTH_PLUGIN_BERTH_DEV_MODEM=berth.dev/modem:modem-0,modem-1",)
+    assert grant.edits.hooks == ()

@@ -23,6 +23,7 @@ from berth.runtime.latest import Latest
 from berth.runtime.sockets import SocketId
 from tests.unit.node.machine import BOOT
 from tests.unit.node.peripherals import RESOURCE, USER, modem, usage
+from tests.unit.node.test_allotments import Named
 
 NOW_S = 1_800_000_000.0
 """The time of day in these tests."""
@@ -100,6 +101,7 @@ class Office:
             self.given,
             ledger=self.ledger,
             inventory=self.inventory,
+            files=Named(),
             boot_id=BOOT,
             new_uid=lambda: f"g{next(numbers)}",
         )

@@ -19,6 +19,7 @@ from berth.node.ledger import PluginHolder
 from tests.unit.node.conftest import Node
 from tests.unit.node.machine import BOOT, claim, look, result
 from tests.unit.node.peripherals import RESOURCE, modem
+from tests.unit.node.test_allotments import Named
 
 RACES = 100
 WON = "won"
@@ -32,6 +33,7 @@ async def door(node: Node, tmp_path: Path) -> Allotments:
         given_shelf(tmp_path / "ledger"),
         ledger=node.ledger,
         inventory=node.eyes.inventory,
+        files=Named(),
         boot_id=BOOT,
     )
     await made.load()

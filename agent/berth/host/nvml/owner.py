@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -129,12 +129,17 @@ class Nvml:
             await self._lot.park()
         return self._version
 
-    async def walk(self) -> Walk:
-        """Look at all GPUs; nothing is found while the session is not up."""
+    async def walk(self, *, told: Callable[[Gpu], None] = lambda _: None) -> Walk:
+        """Look at all GPUs; nothing is found while the session is not up.
+
+        Args:
+            told: Called with each GPU as soon as it has answered: one that does not answer keeps
+                the walk from its end for seconds.
+        """
         async with self._using() as driver:
             if driver is None:
                 return Walk()
-            found = await self._sight.walk(driver)
+            found = await self._sight.walk(driver, told=told)
         for gpu in found.gpus:
             if "answer" not in gpu.missing:
                 self._hearing.answered(gpu.address)

@@ -9,6 +9,7 @@ Source: GH §1.1, §2.4.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 
@@ -55,19 +56,22 @@ class Sight:
         self._handles.clear()
         self._index.clear()
 
-    async def walk(self, driver: Driver | None) -> Walk:
-        """Look at every GPU; one that does not answer delays the others by nothing."""
-        silent = await self.identify()
+    async def walk(
+        self, driver: Driver | None, *, told: Callable[[Gpu], None] = lambda _: None
+    ) -> Walk:
+        """Look at every GPU; one that does not answer delays the others by nothing.
+
+        Args:
+            told: Called with each GPU as soon as it has answered, before the walk is over.
+        """
         answers: dict[str, Gpu] = {}
 
         async def look(address: str) -> None:
             async with self._limiter:
                 answers[address] = await self.describe(address)
+            told(answers[address])
 
-        async with trio.open_nursery() as nursery:
-            for address in self._handles:
-                if address not in silent:
-                    nursery.start_soon(look, address)
+        silent = await self.identify(then=look)
         for address, text in silent.items():
             if ":" in address:
                 answers[address] = self._unanswered(address, text)
@@ -98,8 +102,13 @@ class Sight:
         """Ask the same, for someone who cannot wait."""
         return await self._ask_fields(address, "classify", CLASSIFY_S)
 
-    async def identify(self) -> dict[str, str]:
+    async def identify(
+        self, *, then: Callable[[str], Awaitable[None]] | None = None
+    ) -> dict[str, str]:
         """Take the handles anew.
+
+        Args:
+            then: What is done with the address of each GPU as soon as it is known.
 
         Returns:
             What did not answer, in words: by address, or by index where that is not known.
@@ -115,10 +124,14 @@ class Sight:
             answer = await self._registry.ask(
                 key, "identify", partial(calls.identify, index), deadline_s=WALK_S
             )
-            if isinstance(answer, Identified):
-                found[index] = answer
-            else:
+            if not isinstance(answer, Identified):
                 silent[key] = answer.text
+                return
+            known = answer.address in {one.address for one in found.values()}
+            found[index] = answer
+            self._handles[answer.address] = answer.handle
+            if then is not None and not known:
+                await then(answer.address)
 
         async with trio.open_nursery() as nursery:
             for index in range(count):

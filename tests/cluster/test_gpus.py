@@ -1,0 +1,107 @@
+"""GPUs of the stand-in for NVML in pods, through both doors, on a real kubelet and runtime."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from berth.rehearsal.nvml.build import compiler
+from berth.rehearsal.nvml.cards import divided, divisible, whole
+from tests.cluster.claimforms import request
+from tests.cluster.gpumachine import GpuMachine
+from tests.cluster.pods import container
+from tests.cluster.site import PodView, Site
+from tests.cluster.test_peripherals import wait_allocatable
+
+RESOURCE = "nvidia.com/gpu"
+ADDRESSES = tuple(f"0000:{0x1B + number:02x}:00.0" for number in range(4))
+NAMES = tuple(f"gpu-{address.replace(':', '-').replace('.', '-')}" for address in ADDRESSES)
+CARDS = tuple(whole(number, address) for number, address in enumerate(ADDRESSES))
+
+
+@pytest.fixture(name="machine")
+def _machine() -> Iterator[GpuMachine]:
+    """Four whole GPUs."""
+    if not compiler():
+        pytest.skip("SKIPPED FOR WANT OF A C COMPILER: builds the stand-in for NVML")
+    with tempfile.TemporaryDirectory(prefix="berth-gpus-", dir="/var/tmp") as folder:
+        yield GpuMachine(Path(folder), CARDS)
+
+
+def start(site: Site, machine: GpuMachine, *, door: str, offers: tuple[str, ...]) -> None:
+    """Start the daemon on that machine."""
+    config = f'{machine.config}door = "{door}"\n'
+    site.node.start_berthd(config, command=machine.command, activated=True).wait_ready()
+    site.wait_offered(offers)
+
+
+def nodes(pod: PodView) -> dict[str, str]:
+    """The device nodes of GPUs that a container has, with their numbers."""
+    script = "for n in /dev/nvidia* /dev/nvidia-caps/*; do [ -c $n ] && stat -c '%n %t:%T' $n; done"
+    told = pod.run("sh", "-c", f"{script}; true")
+    return dict(line.removeprefix("/dev/").split() for line in told.splitlines())
+
+
+CONTROL = {"nvidiactl": "c3:ff", "nvidia-uvm": "1ff:0", "nvidia-uvm-tools": "1ff:1"}
+
+
+def test_claim_gives_one_gpu_and_nothing_more(site: Site, machine: GpuMachine) -> None:
+    """Its node and the control nodes, by number, and word for a legacy hook to do nothing."""
+
+    start(site, machine, door="dra", offers=NAMES)
+    site.claim("gpu", request("gpu", of="gpu", cel=f'own.uuid == "{CARDS[2].uuid}"'))
+    pod = site.run("user", "gpu")
+
+    assert nodes(pod) == {"nvidia2": "c3:2", **CONTROL}
+    assert pod.run("sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES").strip() == "void"
+    (hold,) = site.listed("holds")
+    assert (hold["device"], hold["door"]) == (NAMES[2], "dra")
+    (metadata, *_) = pod.metadata("resourceclaims/gpu/gpu")
+    (told,) = metadata["requests"][0]["devices"]
+    assert told["attributes"]["uuid"]["string"] == CARDS[2].uuid
+
+
+def test_resource_gives_as_many_as_are_asked_for(site: Site, machine: GpuMachine) -> None:
+    """In the old way, under the name that pods use everywhere."""
+
+    start(site, machine, door="plugin", offers=())
+    wait_allocatable(site, 4, RESOURCE)
+    limits = {"limits": {RESOURCE: "3"}}
+    pod = site.run("old", containers=[container("main", resources=limits)])
+
+    found = nodes(pod)
+    assert len(found.keys() - CONTROL.keys()) == 3
+    assert found.items() >= CONTROL.items()
+    assert pod.run("sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES").strip() == "void"
+
+
+def test_parts_are_offered_in_place_of_the_whole(site: Site, machine: GpuMachine) -> None:
+    """A divided GPU's parts, each with its own nodes; the whole is offered to nobody."""
+
+    parted = divided(divisible(3, ADDRESSES[3]), ((14, 1, 0), (9, 2, 4)))
+    machine.show((*CARDS[:3], parted))
+    parts = (f"{NAMES[3]}-mig-2g10gb-0", f"{NAMES[3]}-mig-3g20gb-4")
+    start(site, machine, door="dra", offers=(*NAMES[:3], *parts))
+    site.claim("part", request("gpu", of="mig", cel='own.profile == "3g.20gb"'))
+    pod = site.run("user", "part")
+
+    found = nodes(pod)
+    caps = {name for name in found if name.startswith("nvidia-caps/")}
+    assert found.keys() - caps == {"nvidia3", *CONTROL}
+    assert caps == {"nvidia-caps/nvidia-cap404", "nvidia-caps/nvidia-cap405"}
+    told = {each["name"]: each for each in site.listed("devices")}
+    assert told[NAMES[3]]["reason"] == "mig-on"
+
+
+def test_layout_changes_without_a_restart(site: Site, machine: GpuMachine) -> None:
+    """An operator divides a GPU while the daemon runs."""
+
+    start(site, machine, door="dra", offers=NAMES)
+    parted = divided(divisible(3, ADDRESSES[3]), ((14, 1, 0),))
+    machine.show((*CARDS[:3], attrs.evolve(parted, minor=3)))
+
+    site.wait_offered((*NAMES[:3], f"{NAMES[3]}-mig-2g10gb-0"))
