@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import trio
 
@@ -14,7 +14,7 @@ from berth.control import Event, Verb
 from berth.daemon.configfile import ConfigFile, read_config
 from berth.daemon.parts import Parts
 from berth.deviceplugin.plugin import ResourceStatistics
-from berth.errors import Faults
+from berth.errors import ConfigError, Faults
 from berth.generic.explain import explain, path_of
 from berth.generic.matching import wanted
 from berth.host.devnodes import NodeReader
@@ -33,6 +33,9 @@ from berth.node.views import (
 from berth.runtime.logs import get_log
 from berth.runtime.supervisor import Supervisor
 from berth.runtime.systemd import Systemd
+
+RELEASE_LIMIT_S: Final = 24 * 3600
+"""Longest that the driver may be let go of."""
 
 _log = get_log(__name__)
 
@@ -63,11 +66,33 @@ class Operator:
         """What the operator's command may ask."""
         return {
             "devices": _answer(lambda _: devices_view(self._parts.held.discovery.inventory.get())),
+            "gpu": self._gpu,
             "holds": _answer(lambda _: self._holds()),
             "reload": self._reload,
             "status": _answer(lambda _: status_view(self._state())),
             "why": self._why,
         }
+
+    async def _gpu(self, request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:
+        """Let go of the driver, or take it up again.
+
+        Raises:
+            BerthError: GPUs are off, the request is odd, or the driver does not let go.
+        """
+        gpus = self._parts.held.gpus
+        if gpus is None:
+            raise ConfigError("[gpu] enabled", "is false", rule="there is nothing to let go of")
+        action, for_s = request.get("action"), request.get("for_s", 0)
+        if action == "release" and isinstance(for_s, int | float) and 0 < for_s <= RELEASE_LIMIT_S:
+            await gpus.release(float(for_s))
+        elif action == "resume":
+            gpus.resume()
+        else:
+            raise ConfigError(
+                "gpu", f"is asked to {action!r}", rule="it is release, for up to a day, or resume"
+            )
+        session = gpus.session
+        return {"session": f"{session.state.value} {session.detail}".strip()}
 
     def _holds(self) -> Mapping[str, Any]:
         held = self._parts.held

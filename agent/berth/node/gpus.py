@@ -94,6 +94,14 @@ class Nvml(Protocol):
         """Wait for the next event."""
         ...
 
+    async def release(self, for_s: float) -> None:
+        """Give the session up for a time."""
+        ...
+
+    def resume(self) -> None:
+        """End a release before its time."""
+        ...
+
 
 def _listen() -> Events:
     return UeventMonitor(("pci", "module"))
@@ -173,6 +181,19 @@ class Gpus:
     def look_again(self) -> None:
         """Something changed; a look follows soon. Never blocks."""
         self._asked.set()
+
+    async def release(self, for_s: float) -> None:
+        """Let go of the driver for a time, or until one is bound; GPUs stay as last known.
+
+        Raises:
+            HostError: Calls are out that do not come back.
+        """
+        await self._nvml.release(for_s)
+        _log.info("driver let go of", for_s=for_s)
+
+    def resume(self) -> None:
+        """Take the driver up again before that time."""
+        self._nvml.resume()
 
     def decide(self, auto: Door) -> None:
         """Settle what ``door = "auto"`` comes to, for GPUs that are free."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 
 from berth.config.finding import toml_text
 from berth.config.schema import Config
+
+_GPU_AT_START: Final = frozenset({"enabled", "library", "session"})
+# What the session with the driver is opened by.
 
 
 def reload_view(
@@ -25,12 +28,19 @@ def reload_view(
             *(f"[nic] {change}" for change in _changes(before.nic, after.nic, but="groups")),
             *_group_changes("nic.group", before.nic.groups, after.nic.groups),
             *_group_changes("generic", before.generic, after.generic),
+            *(
+                f"[gpu] {change}"
+                for change in _changes(before.gpu, after.gpu, but="groups")
+                if change.partition(" ")[0] not in _GPU_AT_START
+            ),
+            *_group_changes("gpu.group", before.gpu.groups, after.gpu.groups),
         ],
         "at_next_start": [
             f"[{name}] {change}"
             for name, old, new in _members(before, after)
             if name not in {"nic", "generic"}
-            for change in _changes(old, new)
+            for change in _changes(old, new, but="groups" if name == "gpu" else "")
+            if name != "gpu" or change.partition(" ")[0] in _GPU_AT_START
         ],
         "warnings": list(warnings),
     }
