@@ -23,6 +23,7 @@ import trio
 
 from berth.dra.former import remove_former
 from berth.dra.history import NodeHistory
+from berth.dra.lingering import Lingering
 from berth.dra.nodename import NodeChoice
 from berth.dra.pacing import COALESCE_S, Pace
 from berth.dra.quarantine import Refusal
@@ -31,6 +32,7 @@ from berth.dra.writer import Ending, SliceWriter
 from berth.errors import KubeError
 from berth.kube.api import KubeApi, SliceEvent, WatchInterrupted
 from berth.kube.slices import Owner
+from berth.model.device import RETURNING, Device
 from berth.model.inventory import Inventory
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
@@ -109,6 +111,7 @@ class Publisher:
         self._changed = trio.Event()
         self._look_at = math.inf
         self._list_first = False
+        self._lingering = Lingering()
         self._rounds = 0
 
     @property
@@ -220,16 +223,29 @@ class Publisher:
             return
         if not self._is_ready(_SERVER) or not await self._catch_up():
             return
-        plans = self._writer.plan(inventory.devices)
+        devices = self._devices(inventory)
+        plans = self._writer.plan(devices)
         if any(write.verb is Verb.CREATE for due in plans for write in due.writes):
             if not await self._owns_node():
                 return
-            plans = self._writer.plan(inventory.devices)
+            plans = self._writer.plan(devices)
         for due in plans:
             if not due.writes:
                 self._succeed(due.pool)
             elif self._is_ready(due.pool):
                 await self._write(due)
+
+    def _devices(self, inventory: Inventory) -> tuple[Device, ...]:
+        """What is offered, and what was and is on its way home."""
+        returning = {
+            nic.name
+            for nic in inventory.nics
+            if nic.exclusion is not None and nic.exclusion.reason == RETURNING
+        }
+        now = trio.current_time()
+        self._lingering = self._lingering.after(inventory.devices, returning, now)
+        self._look_at = min(self._look_at, self._lingering.due_s())
+        return self._lingering.devices
 
     async def _catch_up(self) -> bool:
         """Read our slices anew after a failure: whether a request was carried out is not known."""

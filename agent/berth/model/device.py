@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -134,6 +134,10 @@ class NicMode(Enum):
     EXCLUSIVE = "exclusive"
     SHARED = "shared"
     VFIO = "vfio"
+
+
+RETURNING: Final = "returning"
+"""Reason of a device whose claim has ended and that is not at home yet."""
 
 
 @attrs.frozen(kw_only=True)

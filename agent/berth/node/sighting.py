@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from berth.config.nic import NicGroup, NicTable
-from berth.model.device import Exclusion, Nic, NicKind, NicMode
+from berth.model.device import RETURNING, Exclusion, Nic, NicKind, NicMode
 from berth.model.names import device_name, printable
 from berth.model.peripheral import Peripheral
 from berth.nic.exclusion import Circumstances, exclude
@@ -164,7 +164,7 @@ def _on_its_way(holding: Holding) -> Exclusion:
     """Why a device is not free although its claim is over."""
     if holding.fault:
         return Exclusion(reason="restore-failed", detail=holding.fault)
-    return Exclusion(reason="returning", detail=f"from {', '.join(holding.claims)}")
+    return Exclusion(reason=RETURNING, detail=f"from {', '.join(holding.claims)}")
 
 
 def _shut(name: str, outlook: Outlook) -> Exclusion | None:

@@ -17,7 +17,7 @@ from berth.dra.quarantine import SHARING
 from berth.errors import KubeError
 from berth.kube.api import Node
 from berth.kube.slices import Slice
-from berth.model.device import Capacity, Device
+from berth.model.device import RETURNING, Capacity, Device, Exclusion, Nic, NicKind
 from berth.model.inventory import Inventory
 from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
@@ -181,6 +181,29 @@ async def test_run_sends_the_first_write_at_once_and_gathers_what_follows(
         assert verb == "update"
         assert pytest.approx(at - began) == 0.05
         assert it.api.owned()[0].devices[0]["attributes"]["mtu"] == {"int": 9}
+
+
+async def test_run_writes_nothing_for_a_pod_that_ends(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """A NIC that comes home is not taken out and put in again; one that does not come is."""
+
+    home = Exclusion(reason=RETURNING, detail="from default/net")
+    away = Nic(identity="pci:a", name="nic-0001", kind=NicKind.PCI, exclusion=home)
+    async with scene(*nics(2)) as there:
+        written = len(there.verbs())
+        rest = tuple(each for each in nics(2) if each.name != "nic-0001")
+        there.inventory.set(Inventory(nics=(away,), devices=rest))
+        await trio.sleep(1)
+        there.show(*nics(2))
+        await trio.sleep(10)
+        assert len(there.verbs()) == written
+
+        there.inventory.set(Inventory(nics=(away,), devices=rest))
+        await trio.sleep(10)
+
+        assert len(there.verbs()) == written + 1
+        assert there.publisher.statistics().pools[POOL].devices == 1
 
 
 async def test_run_keeps_to_twenty_rounds_a_minute(autojump_clock: MockClock, scene: Open) -> None:
