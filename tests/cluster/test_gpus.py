@@ -9,8 +9,10 @@ from pathlib import Path
 import attrs
 import pytest
 
+from berth.host.nvml.values import MIG_CHANGED
 from berth.rehearsal.nvml.build import compiler
 from berth.rehearsal.nvml.cards import divided, divisible, whole
+from berth.rehearsal.nvml.world import FOR_EVER, Event
 from tests.cluster.claimforms import request
 from tests.cluster.gpumachine import GpuMachine
 from tests.cluster.pods import container
@@ -32,9 +34,18 @@ def _machine() -> Iterator[GpuMachine]:
         yield GpuMachine(Path(folder), CARDS)
 
 
+BY_FILE = """
+[[gpu.group]]
+name = "all"
+match = { type = ["gpu", "mig"] }
+inject = "cdi"
+"""
+"""Kubelet's own way lets the runtime look at the nodes, which are in our daemon's sight alone."""
+
+
 def start(site: Site, machine: GpuMachine, *, door: str, offers: tuple[str, ...]) -> None:
     """Start the daemon on that machine."""
-    config = f'{machine.config}door = "{door}"\n'
+    config = f'{machine.config}door = "{door}"\n{BY_FILE}'
     site.node.start_berthd(config, command=machine.command, activated=True).wait_ready()
     site.wait_offered(offers)
 
@@ -98,10 +109,47 @@ def test_parts_are_offered_in_place_of_the_whole(site: Site, machine: GpuMachine
 
 
 def test_layout_changes_without_a_restart(site: Site, machine: GpuMachine) -> None:
-    """An operator divides a GPU while the daemon runs."""
+    """An operator divides a GPU while the daemon runs, and the driver tells of it."""
 
     start(site, machine, door="dra", offers=NAMES)
     parted = divided(divisible(3, ADDRESSES[3]), ((14, 1, 0),))
-    machine.show((*CARDS[:3], attrs.evolve(parted, minor=3)))
+    machine.show((*CARDS[:3], attrs.evolve(parted, events=(Event(sequence=1, type=MIG_CHANGED),))))
 
     site.wait_offered((*NAMES[:3], f"{NAMES[3]}-mig-2g10gb-0"))
+
+
+def test_gpu_that_does_not_answer_keeps_nobody_else_waiting(
+    site: Site, machine: GpuMachine
+) -> None:
+    """Three of four are offered at once; the fourth is listed with the reason."""
+
+    machine.show((*CARDS[:3], attrs.evolve(CARDS[3], hang_ms=FOR_EVER)))
+    start(site, machine, door="dra", offers=NAMES[:3])
+
+    told = {each["name"]: each for each in site.listed("devices")}
+    assert not told[NAMES[3]]["offered"]
+    assert told[NAMES[3]]["reason"]
+    # A stop is not held up either; the world is left without a hang for what comes after.
+    site.node.berthd.terminate(limit_s=10)
+    machine.show(CARDS)
+
+
+def test_restart_and_reboot_keep_a_pods_gpu(site: Site, machine: GpuMachine) -> None:
+    """Kubelet does not ask again for what it gave; the ledger remembers, and claims keep off."""
+
+    start(site, machine, door="both", offers=NAMES)
+    wait_allocatable(site, 4, RESOURCE)
+    limits = {"limits": {RESOURCE: "2"}}
+    pod = site.run("old", containers=[container("main", resources=limits)])
+    had = {name for name in nodes(pod) if name[6:].isdigit()}
+    site.node.berthd.terminate()
+    site.node.berthd.start()
+    site.node.berthd.wait_ready()
+    wait_allocatable(site, 4, RESOURCE)
+    site.claim("gpu", request("gpu", of="gpu"))
+    user = site.run("user", "gpu")
+
+    assert len(had) == 2
+    assert had.isdisjoint(nodes(user))
+    doors = sorted(hold["door"] for hold in site.listed("holds"))
+    assert doors == ["dra", "plugin", "plugin"]
