@@ -5,7 +5,7 @@ Blocks. Processes come and go while it looks, and of others' processes only root
 
 from __future__ import annotations
 
-import os
+import contextlib
 from pathlib import Path
 from typing import Final
 
@@ -49,16 +49,13 @@ def openers(prefix: str, proc: Path = Path("/proc")) -> tuple[Opener, ...]:
 
 
 def _open_files(folder: Path) -> list[str]:
+    paths = []
     try:
-        names = os.listdir(folder / "fd")
+        for link in (folder / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                paths.append(str(link.readlink()))
     except OSError:
         return []
-    paths = []
-    for name in names:
-        try:
-            paths.append(str((folder / "fd" / name).readlink()))
-        except OSError:
-            continue
     return paths
 
 
