@@ -11,7 +11,7 @@ from berth.host.sysfs import Sysfs
 from berth.model.peripheral import Door
 from berth.node.allotments import Allotments, given_shelf
 from berth.node.discovery import Discovery
-from berth.node.gpus import Gpus
+from berth.node.gpus import Gpus, Nvml
 from berth.node.ledger import Ledger
 from berth.node.nics import Nics
 from berth.node.pluginfiles import PluginFiles
@@ -87,11 +87,14 @@ class Holdings:
 def _gpus(config: Config) -> Gpus | None:
     if not config.gpu.enabled:
         return None
-    # Imported here: it loads NVIDIA's bindings, which a node that wants no GPUs does without.
-    from berth.host.nvml.owner import Nvml
+    return Gpus(config.gpu, open_nvml=lambda: _nvml(config), folder=config.node.state_dir)
 
-    nvml = Nvml(library=str(config.gpu.library or ""), hold=config.gpu.session is Session.HOLD)
-    return Gpus(config.gpu, nvml=nvml, folder=config.node.state_dir)
+
+def _nvml(config: Config) -> Nvml:
+    # Imported here: it loads NVIDIA's bindings, which a node without GPUs does not pay for.
+    from berth.host.nvml.owner import Nvml as Owner
+
+    return Owner(library=str(config.gpu.library or ""), hold=config.gpu.session is Session.HOLD)
 
 
 def _exists(sysfs: Sysfs, identity: str) -> bool:

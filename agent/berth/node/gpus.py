@@ -9,18 +9,17 @@ Source: gpu-and-health.md §1, §2; §3.2 for nvidia-ctk.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
 import attrs
 import trio
 
-from berth.config.gpu import CdiSource, GpuTable
+from berth.config.gpu import GpuTable
 from berth.errors import BerthError, HostError
 from berth.gpu.survey import GpuSurvey, survey
-from berth.gpu.toolkit import Toolkit, ToolkitKey, checked, key_of, paths_of, read_answer
 from berth.gpu.witness import Remembered
-from berth.host.nvidiactk import ask_tool, find_tool, stamps
 from berth.host.nvidiafiles import NodeFacts, NvidiaFiles
 from berth.host.nvml.session import Session, SessionState
 from berth.host.nvml.values import EventKind, NvmlEvent, Walk
@@ -30,6 +29,7 @@ from berth.model.device import CounterSet
 from berth.model.gpu import Driver, Gpu
 from berth.model.peripheral import Door, Peripheral
 from berth.node.document import KnownGpus, gpus_from_bytes, to_bytes
+from berth.node.nvidiatool import NvidiaTool
 from berth.node.stock import Aside, Events, Monitors
 from berth.runtime.backoff import BackOff
 from berth.runtime.files import Folder
@@ -128,7 +128,8 @@ class Gpus:
 
     Args:
         table: The ``[gpu]`` table in force.
-        nvml: The session with the driver's library.
+        open_nvml: Makes the session with the driver's library, once a GPU was seen: a machine
+            without one does not pay for the bindings.
         auto: What ``door = "auto"`` comes to.
         folder: Where what NVML said last is kept.
         sysfs: Where the PCI bus is read.
@@ -146,7 +147,7 @@ class Gpus:
         self,
         table: GpuTable,
         *,
-        nvml: Nvml,
+        open_nvml: Callable[[], Nvml],
         auto: Door = Door.DRA,
         folder: Path | None = None,
         sysfs: Sysfs | None = None,
@@ -158,7 +159,9 @@ class Gpus:
         self.counters: Latest[tuple[CounterSet, ...]] = Latest(())
         self.warnings: Latest[tuple[str, ...]] = Latest(())
         self._table = table
-        self._nvml = nvml
+        self._open_nvml = open_nvml
+        self._nvml: Nvml | None = None
+        self._nursery: trio.Nursery | None = None
         self._auto = auto
         self._folder = Folder(folder) if folder is not None else None
         self._sysfs = sysfs or Sysfs()
@@ -166,17 +169,15 @@ class Gpus:
         self._listen = listen
         self._aside = aside
         self._memory: tuple[Remembered, ...] = ()
-        self._toolkit: Toolkit | None = None
-        self._key: ToolkitKey | None = None
+        self._tool = NvidiaTool(self._files, aside=aside, changed=self.look_again)
         self._gpus: tuple[Gpu, ...] = ()
         self._driver: Driver | None = None
         self._asked = trio.Event()
-        self._tools = trio.Event()
 
     @property
     def session(self) -> Session:
         """The session's state, for the operator."""
-        return self._nvml.session
+        return self._nvml.session if self._nvml is not None else Session()
 
     def look_again(self) -> None:
         """Something changed; a look follows soon. Never blocks."""
@@ -188,12 +189,14 @@ class Gpus:
         Raises:
             HostError: Calls are out that do not come back.
         """
-        await self._nvml.release(for_s)
-        _log.info("driver let go of", for_s=for_s)
+        if self._nvml is not None:
+            await self._nvml.release(for_s)
+            _log.info("driver let go of", for_s=for_s)
 
     def resume(self) -> None:
         """Take the driver up again before that time."""
-        self._nvml.resume()
+        if self._nvml is not None:
+            self._nvml.resume()
 
     def decide(self, auto: Door) -> None:
         """Settle what ``door = "auto"`` comes to, for GPUs that are free."""
@@ -212,14 +215,12 @@ class Gpus:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow the GPUs until cancelled; started when the bus was looked at, asks NVML later."""
         async with trio.open_nursery() as nursery:
+            self._nursery, self._nvml = nursery, None
             self._memory = await self._recall()
-            await nursery.start(self._nvml.run)
             await self._try_look()
             task_status.started()
-            nursery.start_soon(self._follow_session)
-            nursery.start_soon(self._follow_layouts)
             nursery.start_soon(self._follow_bus)
-            nursery.start_soon(self._follow_tools)
+            nursery.start_soon(self._tool.run)
             while True:
                 with trio.move_on_after(RESCAN_S if self.peripherals.get() else float("inf")):
                     await self._asked.wait()
@@ -240,8 +241,12 @@ class Gpus:
                 "gpus", self._sysfs.chosen, lambda function: function.is_nvidia_gpu
             )
         )
-        self._nvml.notice(functions=len(bus.gpus))
-        state = self._nvml.session.state
+        nvml = await self._session_with(bus)
+        if nvml is None:
+            await self._tell(bus, SessionState.NO_GPU.value)
+            return
+        nvml.notice(functions=len(bus.gpus))
+        state = nvml.session.state
         if state is not SessionState.UP:
             self._gpus, self._driver = (), None
             # Before the first try nothing was said, neither for nor against a GPU.
@@ -255,20 +260,29 @@ class Gpus:
             done = trio.Event()
 
             async def walk() -> None:
-                walks.append(await self._nvml.walk(told=early.append))
+                walks.append(await nvml.walk(told=early.append))
                 done.set()
 
             nursery.start_soon(walk)
             with trio.move_on_after(EARLY_S):
                 await done.wait()
             if not done.is_set():
-                self._driver = self._nvml.session.driver
+                self._driver = nvml.session.driver
                 self._gpus = tuple(early)
                 await self._tell(bus, _PROBING)
         (found,) = walks
         self._gpus, self._driver = found.gpus, found.driver
         await self._tell(bus, state.value if found.driver is not None else _PROBING)
-        self._tools.set()
+        self._tool.see(found.gpus, found.driver, self._table.cdi.source)
+
+    async def _session_with(self, bus: _Bus) -> Nvml | None:
+        """NVML's owner, made when the first GPU is seen; ``None`` before."""
+        if self._nvml is None and bus.gpus and self._nursery is not None:
+            self._nvml = self._open_nvml()
+            await self._nursery.start(self._nvml.run)
+            self._nursery.start_soon(self._follow_session, self._nvml)
+            self._nursery.start_soon(self._follow_layouts, self._nvml)
+        return self._nvml
 
     async def _tell(self, bus: _Bus, state: str) -> None:
         facts = await self._facts(bus)
@@ -281,7 +295,7 @@ class Gpus:
             memory=self._memory,
             nodes=facts,
             auto=self._auto,
-            toolkit=self._toolkit,
+            toolkit=self._tool.answer,
         )
         await self._remember(found.memory)
         self._publish(found)
@@ -296,22 +310,22 @@ class Gpus:
         addresses = tuple(one.address for one in bus.gpus)
         return await self._aside("gpus", self._files.read, version=version, addresses=addresses)
 
-    async def _follow_session(self) -> None:
+    async def _follow_session(self, nvml: Nvml) -> None:
         """Look when the session comes or goes."""
         version, said = -1, ""
         while True:
-            version = await self._nvml.wait_session_changed(version)
-            session = self._nvml.session
+            version = await nvml.wait_session_changed(version)
+            session = nvml.session
             told = f"{session.state.value} {session.detail}".strip()
             if told != said:
                 _log.info("NVML session", state=session.state.value, detail=session.detail or "-")
             said = told
             self.look_again()
 
-    async def _follow_layouts(self) -> None:
+    async def _follow_layouts(self, nvml: Nvml) -> None:
         """Look when a GPU was divided anew; what other events mean is the health monitor's."""
         while True:
-            event = await self._nvml.receive_event()
+            event = await nvml.receive_event()
             if event.kind in {EventKind.MIG_CHANGED, EventKind.OVERFLOW, EventKind.LOST}:
                 self.look_again()
 
@@ -323,46 +337,14 @@ class Gpus:
                 monitor = await self._aside("gpus", self._listen)
                 while True:
                     await monitor.receive()
-                    self._nvml.notice(functions=self._nvml.session.functions, bind=True)
+                    if self._nvml is not None:
+                        functions = self._nvml.session.functions
+                        self._nvml.notice(functions=functions, bind=True)
                     self.look_again()
             except BerthError as error:
                 backoff, delay_s = backoff.next_delay()
                 _log.warning("device events lost, listening anew", reason=error, in_s=delay_s)
                 await trio.sleep(delay_s)
-
-    async def _follow_tools(self) -> None:
-        """Ask nvidia-ctk when its answer may be another; never while somebody waits for it."""
-        while True:
-            await self._tools.wait()
-            self._tools = trio.Event()
-            if self._table.cdi.source is CdiSource.BUILTIN or not self._gpus:
-                continue
-            key = key_of(
-                self._gpus,
-                boot_id=(await self._facts(_Bus(functions=()))).boot_id,
-                version=self._driver.version if self._driver is not None else "",
-                stamps=await self._aside("gpus", stamps),
-            )
-            if key != self._key:
-                self._key = key
-                self._toolkit = await self._ask_tool()
-                self.look_again()
-
-    async def _ask_tool(self) -> Toolkit | None:
-        tool = await self._aside("gpus", find_tool)
-        if not tool:
-            if self._table.cdi.source is CdiSource.NVIDIA_CTK:
-                _log.warning("nvidia-ctk is not installed, berth's own list is used")
-            return None
-        try:
-            answer = read_answer(await ask_tool(tool))
-            existing = await self._aside("gpus", self._files.existing, paths_of(answer))
-            version = self._driver.version if self._driver is not None else ""
-            facts = await self._aside("gpus", self._files.read, version=version, addresses=())
-            return checked(answer, facts, existing)
-        except BerthError as error:
-            _log.warning("nvidia-ctk's answer is not used, berth's own list is", reason=error)
-            return None
 
     async def _recall(self) -> tuple[Remembered, ...]:
         """What NVML said in the life before; nothing if that cannot be read."""
