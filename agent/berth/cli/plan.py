@@ -27,7 +27,7 @@ HEADS: Final = ("PLACE", "FIELD", "WHAT")
 def run(arguments: argparse.Namespace, output: Output) -> Exit:
     """Plan the claims of a file."""
     from berth.cli.factfile import read_facts
-    from berth.cli.looking import read_config, read_nodes, scan_machine
+    from berth.cli.looking import read_config, read_gear, scan_machine
     from berth.cli.planning import plan_claims
     from berth.rehearsal.manifests import read_manifests
 
@@ -40,8 +40,8 @@ def run(arguments: argparse.Namespace, output: Output) -> Exit:
     if config is None or manifests is None or faults:
         raise Faults(str(claim), faults)
     # A file of facts tells of the network alone.
-    nodes = read_nodes(config) if scan is None else None
-    plans = plan_claims(manifests, scan or scan_machine(config), config, nodes=nodes)
+    gear = read_gear(config) if scan is None else None
+    plans = plan_claims(manifests, scan or scan_machine(config), config, gear=gear)
     if arguments.json:
         output.json({"claims": [_document(each) for each in plans], "notes": list(manifests.notes)})
     else:

@@ -13,13 +13,12 @@ from typing import Any, Final
 import attrs
 
 from berth.cli.claimfile import claims_of, classes_of, stable_uid
-from berth.cli.outlook import outlook
+from berth.cli.outlook import Gear, outlook
 from berth.cli.wording import tallied
 from berth.config.schema import Config
 from berth.dra.slices import Origin
 from berth.errors import BerthError, ConfigError, Faults
 from berth.host.netlink.link import Link
-from berth.host.nodefacts import NodeScan
 from berth.host.scan import HostScan
 from berth.kube.claims import claim_from_json
 from berth.kube.quantity import parse_quantity
@@ -92,14 +91,14 @@ class _Begun:
 
 
 def plan_claims(
-    manifests: Manifests, scan: HostScan, config: Config, *, nodes: NodeScan | None = None
+    manifests: Manifests, scan: HostScan, config: Config, *, gear: Gear | None = None
 ) -> tuple[ClaimPlan, ...]:
     """Plan every claim that the pods of the manifests use, in their order.
 
     Args:
-        nodes: The machine's device nodes; ``None`` where nothing is known of them.
+        gear: What lies beside NICs; ``None`` where nothing is known of it.
     """
-    planner = _Planner(manifests, scan, config, nodes or NodeScan())
+    planner = _Planner(manifests, scan, config, gear or Gear())
     begun = [planner.begin(value) for value in claims_of(manifests)]
     claims = [each.claim for each in begun if each.claim is not None]
     return tuple(planner.finish(each, claims) for each in begun)
@@ -108,14 +107,12 @@ def plan_claims(
 class _Planner:
     """Plans one claim after the other; each takes its devices from those after it."""
 
-    def __init__(
-        self, manifests: Manifests, scan: HostScan, config: Config, nodes: NodeScan
-    ) -> None:
+    def __init__(self, manifests: Manifests, scan: HostScan, config: Config, gear: Gear) -> None:
         self._driver = config.dra.driver
         self._node = config.node.name or NODE
         self._classes = classes_of(manifests, self._driver)
         self._links = {link.index: link for link in scan.links}
-        self._snapshot = judge(scan, outlook(config, nodes), Memory())
+        self._snapshot = judge(scan, outlook(config, gear), Memory())
         self._settings = Settings(
             driver=self._driver, boot_id=scan.boot_id, policies=policies_of(config.nic.groups)
         )

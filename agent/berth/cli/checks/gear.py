@@ -1,6 +1,6 @@
-"""What the ``[[generic]]`` groups select of this machine's device nodes.
+"""What this machine has beside NICs: device nodes that groups select, and GPUs.
 
-Source: gpu-and-health.md §4.
+Source: gpu-and-health.md §1.1, §4.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from berth.config.generic import GenericGroup
 from berth.model.peripheral import Peripheral
 
 TOPIC: Final = "device nodes"
+GPUS: Final = "GPUs"
 
 
 def check_nodes(machine: Machine) -> Iterator[Line]:
@@ -24,16 +25,37 @@ def check_nodes(machine: Machine) -> Iterator[Line]:
     groups = machine.config.generic
     if not groups:
         return
-    if machine.nodes is None:
-        yield Line(topic=TOPIC, level=Level.WARNING, text=f"not looked at: {machine.nodes_fault}")
+    if machine.gear is None:
+        yield Line(topic=TOPIC, level=Level.WARNING, text=f"not looked at: {machine.gear_fault}")
         return
-    view = outlook(machine.config, machine.nodes)
+    view = outlook(machine.config, machine.gear)
     for number, group in enumerate(groups, start=1):
-        found = [one for one in view.peripherals if one.group == group.name]
+        found = [
+            one for one in view.peripherals if (one.type, one.group) == ("generic", group.name)
+        ]
         # Of a group without any the survey itself warns, and shows what it looks for.
         if found:
             yield _group_line(number, group, found)
     yield from (Line(topic=TOPIC, level=Level.WARNING, text=text) for text in view.remarks)
+
+
+def check_gpus(machine: Machine) -> Iterator[Line]:
+    """Which GPUs the bus has, and what is bound to them; drivers are asked by the daemon alone."""
+    if machine.gear is None:
+        return
+    gpus = [function for function in machine.gear.functions if function.is_nvidia_gpu]
+    for driver in sorted({function.driver for function in gpus}):
+        bound = [function.address for function in gpus if function.driver == driver]
+        text = f"{counted(len(bound), 'GPU')} ({', '.join(bound)})"
+        if driver in {"nvidia", "vfio-pci"}:
+            yield Line(topic=GPUS, level=Level.OK, text=f"{text} bound to {driver}")
+        else:
+            yield Line(
+                topic=GPUS,
+                level=Level.WARNING,
+                text=f"{text} bound to {driver or 'no driver'}: not offered",
+                mend="install NVIDIA's driver, or bind it to vfio-pci",
+            )
 
 
 def _group_line(number: int, group: GenericGroup, found: Sequence[Peripheral]) -> Line:
