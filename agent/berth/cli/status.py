@@ -52,9 +52,17 @@ def _parts(answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "NICs", _nics(answer["nics"])
     if answer["peripherals"]["seen"]:
         yield "devices", _nics(answer["peripherals"])
+    if answer["gpu"] and answer["gpu"]["functions"]:
+        yield "GPUs", _gpu(answer["gpu"])
     for resource in answer["resources"]:
         yield "resource", _resource(resource)
     yield "claims", _claims(answer["claims"])
+
+
+def _gpu(gpu: Mapping[str, Any]) -> str:
+    driver = f", driver {gpu['driver']}" if gpu["driver"] else ""
+    detail = f": {gpu['detail']}" if gpu["detail"] else ""
+    return f"{gpu['functions']} on the bus, session {gpu['state']}{driver}{detail}"
 
 
 def _resource(resource: Mapping[str, Any]) -> str:

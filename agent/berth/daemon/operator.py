@@ -18,7 +18,9 @@ from berth.errors import ConfigError, Faults
 from berth.generic.explain import explain, path_of
 from berth.generic.matching import wanted
 from berth.host.devnodes import NodeReader
+from berth.node.gpus import Gpus
 from berth.node.views import (
+    GpuSession,
     Knowledge,
     Kubelet,
     ResourceState,
@@ -150,6 +152,7 @@ class Operator:
             ),
             api=self._parts.gateway.identity,
             publication=publisher.statistics() if publisher is not None else None,
+            gpu=_gpu_session(self._parts.held.gpus),
             resources=tuple(map(_resource, self._parts.door.statistics().resources)),
             warnings=self._file.warnings,
         )
@@ -181,6 +184,18 @@ class Operator:
             publication=publisher.statistics() if publisher is not None else None,
             api=self._parts.gateway.identity,
         )
+
+
+def _gpu_session(gpus: Gpus | None) -> GpuSession | None:
+    if gpus is None:
+        return None
+    session = gpus.session
+    return GpuSession(
+        state=session.state.value,
+        detail=session.detail,
+        driver=session.driver.version if session.driver is not None else "",
+        functions=session.functions,
+    )
 
 
 def _resource(found: ResourceStatistics) -> ResourceState:

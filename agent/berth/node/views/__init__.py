@@ -9,11 +9,12 @@ from berth.node.views.devices import devices_view
 from berth.node.views.holds import holds_view
 from berth.node.views.nodes import nodes_view
 from berth.node.views.reload import reload_view
-from berth.node.views.status import Kubelet, ResourceState, Status, status_view
+from berth.node.views.status import GpuSession, Kubelet, ResourceState, Status, status_view
 from berth.node.views.troubles import Trouble, Troubles
 from berth.node.views.why import Knowledge, why_view
 
 __all__ = [
+    "GpuSession",
     "Knowledge",
     "Kubelet",
     "ResourceState",

@@ -124,6 +124,21 @@ class ResourceState:
 
 
 @attrs.frozen(kw_only=True)
+class GpuSession:
+    """The session with the GPUs' driver.
+
+    Attributes:
+        state: Such as ``up``, ``driver-absent``, ``released``.
+        functions: How many GPUs the PCI bus has.
+    """
+
+    state: str
+    detail: str = ""
+    driver: str = ""
+    functions: int = 0
+
+
+@attrs.frozen(kw_only=True)
 class Status:
     """Everything that is told; a part that is switched off, or not there yet, is ``None``.
 
@@ -149,6 +164,7 @@ class Status:
     api: Identity | None = None
     publication: Publication | None = None
     resources: Sequence[ResourceState] = ()
+    gpu: GpuSession | None = None
     warnings: Sequence[str] = ()
 
 
@@ -170,6 +186,7 @@ def status_view(status: Status) -> dict[str, Any]:
         "kubelet": attrs.asdict(status.kubelet) if status.kubelet else None,
         "api": attrs.asdict(status.api) if status.api else None,
         "publication": _publication(status.publication),
+        "gpu": attrs.asdict(status.gpu) if status.gpu else None,
         "resources": [attrs.asdict(resource) for resource in status.resources],
         "nics": nics_summary(status.inventory),
         "peripherals": peripherals_summary(status.inventory),
@@ -187,6 +204,8 @@ def _troubles(status: Status) -> Iterator[str]:
     yield from connection_troubles(status.nri, status.publication, status.api)
     if status.kubelet is not None and not status.kubelet.registered:
         yield f"kubelet: {status.kubelet.state}"
+    if status.gpu is not None and status.gpu.functions and status.gpu.state != "up":
+        yield f"GPUs: the session with the driver is {status.gpu.state}: {status.gpu.detail}"
     for resource in status.resources:
         if not resource.registered:
             yield f"resource {resource.name}: not registered with kubelet: {resource.reason}"

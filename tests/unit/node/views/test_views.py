@@ -19,7 +19,9 @@ from berth.model.claim import Claim, ClaimRef, Consumer
 from berth.nic.record import Stage
 from berth.node.ledger import Hold
 from berth.node.views import (
+    GpuSession,
     Kubelet,
+    ResourceState,
     Status,
     Trouble,
     Troubles,
@@ -226,6 +228,30 @@ def test_status_when_all_is_well() -> None:
             "kubelet: not registered, watching /x",
         ),
         ({"publication": Publication(state="cannot list slices")}, "slices: cannot list slices"),
+        (
+            {"gpu": GpuSession(state="driver-absent", detail="no module", functions=8)},
+            "GPUs: the session with the driver is driver-absent: no module",
+        ),
+        (
+            {
+                "resources": (
+                    ResourceState(
+                        name="a.dev/b", units=1, healthy=1, registered=False, reason="no socket"
+                    ),
+                )
+            },
+            "resource a.dev/b: not registered with kubelet: no socket",
+        ),
+        (
+            {
+                "resources": (
+                    ResourceState(
+                        name="a.dev/b", units=1, healthy=1, registered=True, rivals=("other.sock",)
+                    ),
+                )
+            },
+            "resource a.dev/b: another plugin may serve it: other.sock",
+        ),
         (
             {"publication": Publication(refused=("nic-a", "nic-b"))},
             "slices: the API server does not take nic-a, nic-b",
