@@ -153,3 +153,47 @@ def test_restart_and_reboot_keep_a_pods_gpu(site: Site, machine: GpuMachine) -> 
     assert had.isdisjoint(nodes(user))
     doors = sorted(hold["door"] for hold in site.listed("holds"))
     assert doors == ["dra", "plugin", "plugin"]
+
+
+def test_container_gets_what_its_request_asks_for(site: Site, machine: GpuMachine) -> None:
+    """Of a claim for a GPU and a serial adapter, who refers to one gets nothing of the other."""
+
+    text = '[[generic]]\nname = "null"\nmatch = { path = "/dev/null" }\nrename = "/dev/modem"\n'
+    config = f'{machine.config}door = "dra"\n{BY_FILE}\n{text}'
+    site.node.start_berthd(config, command=machine.command, activated=True).wait_ready()
+    site.wait_offered((*NAMES, "null-null"))
+    site.claim("both", request("gpu", of="gpu"), request("serial", of="generic"))
+    containers = [
+        container(name, resources={"claims": [{"name": "both", "request": name}]})
+        for name in ("gpu", "serial")
+    ]
+    pod = site.run("user", "both", containers=containers)
+
+    script = "ls /dev | grep -c -e nvidia -e modem; echo $NVIDIA_VISIBLE_DEVICES; ls /dev/modem"
+    gpu, serial = (
+        pod.run("sh", "-c", f"{script} 2>/dev/null; true", container=name).split()
+        for name in ("gpu", "serial")
+    )
+    assert (gpu[0], gpu[1:]) == (str(1 + len(CONTROL)), ["void"])
+    assert serial == ["1", "/dev/modem"]
+
+
+def test_onlooker_gets_every_gpu_beside_its_holder(site: Site, machine: GpuMachine) -> None:
+    """A monitor's claim takes nothing, and its end frees nothing."""
+
+    start(site, machine, door="dra", offers=NAMES)
+    label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+    site.api.merge(f"/api/v1/namespaces/{site.namespace}", label)
+    site.claim("work", request("gpu", of="gpu"))
+    site.run("worker", "work")
+    look = request("gpu", of="gpu", allocationMode="All", adminAccess=True)
+    site.claim("look", look)
+    monitor = site.run("monitor", "look")
+
+    assert {name for name in nodes(monitor) if name[6:].isdigit()} == {
+        f"nvidia{number}" for number in range(4)
+    }
+    assert monitor.run("sh", "-c", "echo $DRA_ADMIN_ACCESS").strip() == "true"
+    assert [hold["claim"] for hold in site.listed("holds")] == [f"{site.namespace}/work"]
+    monitor.delete()
+    assert [hold["claim"] for hold in site.listed("holds")] == [f"{site.namespace}/work"]
