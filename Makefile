@@ -2,7 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup format check test test-fast test-slow cluster outages bench demo proto lock docs clean
+.PHONY: setup compiler format check test test-fast test-slow cluster outages bench demo proto lock docs clean
 .DEFAULT_GOAL := help
 # Tests share one kernel and one clock: one after the other, whatever -j says.
 .NOTPARALLEL:
@@ -20,13 +20,16 @@ format: setup ## put every file into the one form
 check: setup ## lint, types, layers, spelling, generated files
 	@tools/check
 
-test-fast: setup ## the tests that need neither a cluster nor minutes
+compiler: setup
+	@tools/compiler
+
+test-fast: compiler ## the tests that need neither a cluster nor minutes
 	$(BIN)/pytest tests/unit tests/integration -m 'not cluster and not slow'
 
-test-slow: setup ## those that need minutes, but no cluster
+test-slow: compiler ## those that need minutes, but no cluster
 	$(BIN)/pytest tests/unit tests/integration -m 'slow and not cluster'
 
-cluster: setup ## the tests on a real control plane, real kubelets and containerds
+cluster: compiler ## the tests on a real control plane, real kubelets and containerds
 	$(BIN)/pytest tests/cluster tests/integration -m 'cluster and not outage'
 
 outages: setup ## the cluster tests that end parts of a node again and again

@@ -7,6 +7,7 @@ the files that its container sees, the API, the journal.
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -321,6 +322,15 @@ class Site:
             if time.monotonic() > end:
                 raise HostError(what, _difference(seen, wished))
             time.sleep(0.05)
+
+    def berth(self, *arguments: str) -> str:
+        """Run the operator's command on the node, as its administrator does."""
+        return self.node.run(str(Path(sys.executable).with_name("berth")), *arguments)
+
+    def listed(self, what: str) -> list[Object]:
+        """What the command of that name tells as JSON."""
+        found: list[Object] = json.loads(self.berth(what, "--json"))[what]
+        return found
 
     def wait_log(self, *words: str, limit_s: float = 20) -> None:
         """Wait for a line of the journal with all of these words."""

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from berth.errors import HostError
 from tests.cluster.berthd import CONFIG
 from tests.cluster.claimforms import nic_config
 from tests.cluster.site import LAB, Site, device
-
-
-def berth(site: Site, *arguments: str) -> str:
-    """Run the command on the node, as its administrator does."""
-    return site.node.run(str(Path(sys.executable).with_name("berth")), *arguments)
-
-
-def listed(site: Site, what: str) -> list[dict[str, Any]]:
-    """What the command of that name tells as JSON."""
-    found: list[dict[str, Any]] = json.loads(berth(site, what, "--json"))[what]
-    return found
 
 
 def test_devices_tells_where_each_nic_is_and_why_it_is_not_offered(site: Site) -> None:
@@ -33,9 +17,9 @@ def test_devices_tells_where_each_nic_is_and_why_it_is_not_offered(site: Site) -
     site.claim("uplink", config=[nic_config(interface={"name": "data0"})])
     pod = site.run("user", "uplink")
 
-    told = {each["name"]: each for each in listed(site, "devices")}
-    (hold,) = listed(site, "holds")
-    shown = berth(site, "devices")
+    told = {each["name"]: each for each in site.listed("devices")}
+    (hold,) = site.listed("holds")
+    shown = site.berth("devices")
 
     holder = f"{site.namespace}/uplink"
     assert told[device("eth0")]["reason"] == "uplink"
@@ -57,14 +41,14 @@ def test_why_tells_of_a_pod_what_its_event_tells_and_what_is_well(site: Site) ->
     site.run("good", "good")
     refused = site.create("bad", "bad").wait_refused()
 
-    good = berth(site, "why", f"{site.namespace}/good")
-    bad = berth(site, "why", f"{site.namespace}/bad")
+    good = site.berth("why", f"{site.namespace}/good")
+    bad = site.berth("why", f"{site.namespace}/bad")
 
     assert "is in the pod as data0" in good
     assert len(refused.splitlines()) == 2
     for fault in refused.splitlines():
         assert fault in bad
-    assert "berthd" in berth(site, "status")
+    assert "berthd" in site.berth("status")
 
 
 def test_reload_takes_new_groups_and_keeps_the_old_ones_when_the_file_is_bad(site: Site) -> None:
@@ -78,10 +62,10 @@ def test_reload_takes_new_groups_and_keeps_the_old_ones_when_the_file_is_bad(sit
 
     site.node.write(CONFIG, LAB + "mtu = 9000\nmatsch = {}\n")
     with pytest.raises(HostError, match=r"(?s)mtu.*matsch|matsch.*mtu"):
-        berth(site, "reload")
+        site.berth("reload")
     site.wait_offered([device("nic0")])
     site.node.write(CONFIG, LAB)
-    berth(site, "reload")
+    site.berth("reload")
 
     site.wait_offered([device("nic0"), device("nic1")])
     assert pod.links() == {"lo", "eth0", "net1"}

@@ -1,9 +1,15 @@
 """CDI files as values and as JSON.
 
 CDI files may be JSON, so no YAML is written. The lowest version that holds the contents is
-declared, because a runtime built with an older library refuses a newer one.
+declared, because a runtime built with an older library refuses a newer one: a device name that
+begins with a digit and a ``hostPath`` of a node need 0.5.0, a class with a dot 0.6.0, groups of
+the user 0.7.0. So a node with the same path on the host and in the container is written without
+``hostPath``, which means the same.
 
-Source: CDI SPEC.md and ``specs-go/version.go`` 1.1.0 (which content needs which version).
+Owner and mode of a node are always written: without a ``uid`` the runtime gives the node to the
+user of the container.
+
+Source: CDI SPEC.md, ``specs-go/version.go`` and ``pkg/cdi/container-edits.go`` 1.1.0.
 """
 
 from __future__ import annotations
@@ -15,32 +21,15 @@ from typing import Any
 import attrs
 
 from berth.errors import LocalProtocolError
-
-
-@attrs.frozen(kw_only=True)
-class Mount:
-    """A bind mount of a host file into the container.
-
-    Attributes:
-        options: Mount options as runc takes them, such as ``ro`` and ``bind``.
-    """
-
-    host_path: str
-    container_path: str
-    options: tuple[str, ...]
+from berth.model.edits import DeviceNode, Edits, Hook, Mount
 
 
 @attrs.frozen(kw_only=True)
 class CdiDevice:
-    """One device of a file: what a container gets that asks for it.
-
-    Attributes:
-        env: ``NAME=value``; a later device's value of the same name replaces an earlier one's.
-    """
+    """One device of a file: what a container gets that asks for it."""
 
     name: str
-    env: tuple[str, ...] = ()
-    mounts: tuple[Mount, ...] = ()
+    edits: Edits = Edits()
 
 
 def qualified(kind: str, device: str) -> str:
@@ -48,8 +37,11 @@ def qualified(kind: str, device: str) -> str:
     return f"{kind}={device}"
 
 
-def render(kind: str, devices: Sequence[CdiDevice]) -> bytes:
+def render(kind: str, devices: Sequence[CdiDevice], common: Edits = Edits()) -> bytes:
     """The file that offers ``devices`` under ``kind`` (``vendor/class``).
+
+    Args:
+        common: What a container gets once that asks for any device of the file.
 
     Raises:
         LocalProtocolError: No device, a device without edits, or a name twice: a runtime would
@@ -59,16 +51,32 @@ def render(kind: str, devices: Sequence[CdiDevice]) -> bytes:
         raise LocalProtocolError(f"CDI file of {kind}", "holds no device")
     names = [device.name for device in devices]
     for device in devices:
-        if not (device.env or device.mounts):
+        if not device.edits:
             raise LocalProtocolError(f"CDI device {device.name}", "has no edits")
         if names.count(device.name) > 1:
             raise LocalProtocolError(f"CDI device {device.name}", "stands twice in one file")
-    document = {
-        "cdiVersion": _version(devices),
+    document: dict[str, Any] = {
+        "cdiVersion": _version(kind, devices, common),
         "kind": kind,
-        "devices": [_device(device) for device in devices],
+        "devices": [
+            {"name": device.name, "containerEdits": edits_json(device.edits)} for device in devices
+        ],
     }
+    if common:
+        document["containerEdits"] = edits_json(common)
     return json.dumps(document, ensure_ascii=False).encode() + b"\n"
+
+
+def edits_json(edits: Edits) -> dict[str, Any]:
+    """The ``containerEdits`` of a file or a device, without what is empty."""
+    members = {
+        "env": list(edits.env),
+        "deviceNodes": [_node(node) for node in edits.nodes],
+        "mounts": [_mount(mount) for mount in edits.mounts],
+        "hooks": [_hook(hook) for hook in edits.hooks],
+        "additionalGids": list(edits.gids),
+    }
+    return {name: entries for name, entries in members.items() if entries}
 
 
 def environment_of(content: bytes) -> tuple[str, ...]:
@@ -81,22 +89,41 @@ def environment_of(content: bytes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(entry for entry in entries if isinstance(entry, str)))
 
 
-def _version(devices: Sequence[CdiDevice]) -> str:
+def _version(kind: str, devices: Sequence[CdiDevice], common: Edits) -> str:
+    every = (common, *(device.edits for device in devices))
+    if any(edits.gids for edits in every):
+        return "0.7.0"
+    if "." in kind.partition("/")[2]:
+        return "0.6.0"
     digit_first = any(device.name[0].isdigit() for device in devices)
-    return "0.5.0" if digit_first else "0.3.0"
+    elsewhere = any(node.host_path != node.path for edits in every for node in edits.nodes)
+    return "0.5.0" if digit_first or elsewhere else "0.3.0"
 
 
-def _device(device: CdiDevice) -> dict[str, Any]:
-    edits: dict[str, Any] = {}
-    if device.env:
-        edits["env"] = list(device.env)
-    if device.mounts:
-        edits["mounts"] = [
-            {
-                "hostPath": mount.host_path,
-                "containerPath": mount.container_path,
-                "options": list(mount.options),
-            }
-            for mount in device.mounts
-        ]
-    return {"name": device.name, "containerEdits": edits}
+def _node(node: DeviceNode) -> dict[str, Any]:
+    host_path = {"hostPath": node.host_path} if node.host_path != node.path else {}
+    return {
+        "path": node.path,
+        **host_path,
+        "type": node.type.value,
+        "major": node.major,
+        "minor": node.minor,
+        "permissions": node.permissions,
+        "fileMode": node.file_mode,
+        "uid": node.uid,
+        "gid": node.gid,
+    }
+
+
+def _mount(mount: Mount) -> dict[str, Any]:
+    return {
+        "hostPath": mount.host_path,
+        "containerPath": mount.container_path,
+        "options": list(mount.options),
+    }
+
+
+def _hook(hook: Hook) -> dict[str, Any]:
+    lists = {"args": list(hook.args), "env": list(hook.env)}
+    given = {name: entries for name, entries in lists.items() if entries}
+    return {"hookName": hook.name, "path": hook.path, **given}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from berth.cdi.document import CdiDevice, environment_of, qualified, render
+from berth.model.edits import Edits
 from berth.runtime.files import Folder
 
 FOLDER: Final = Path("/var/run/cdi")
@@ -49,8 +50,13 @@ class CdiStore:
         """The qualified name that kubelet is told for ``device`` of kind ``name``."""
         return qualified(self.kind(name), device)
 
-    async def write(self, name: str, claim_uid: str, devices: Sequence[CdiDevice]) -> None:
+    async def write(
+        self, name: str, claim_uid: str, devices: Sequence[CdiDevice], common: Edits = Edits()
+    ) -> None:
         """Offer ``devices`` of the claim; without devices the file goes, since it would be invalid.
+
+        Args:
+            common: What a container gets once that uses any of them.
 
         Raises:
             HostError: The folder is missing, full or read-only; the old file stands.
@@ -58,25 +64,46 @@ class CdiStore:
         if not devices:
             await self._folder.remove(self._file(name, claim_uid))
             return
-        await self._folder.write(self._file(name, claim_uid), render(self.kind(name), devices))
+        content = render(self.kind(name), devices, common)
+        await self._folder.write(self._file(name, claim_uid), content)
+
+    async def write_lasting(
+        self, name: str, devices: Sequence[CdiDevice], common: Edits = Edits()
+    ) -> None:
+        """Offer ``devices`` of kind ``name`` to no claim in particular; without any the file goes.
+
+        Raises:
+            HostError: The folder is missing, full or read-only; the old file stands.
+        """
+        file = f"{self._driver}-{name}.json"
+        if not devices:
+            await self._folder.remove(file)
+            return
+        await self._folder.write(file, render(self.kind(name), devices, common))
 
     async def remove(self, claim_uid: str) -> None:
         """Take away every file of the claim; none is no fault."""
-        for name in await self._folder.names(
-            prefix=f"{self._driver}-", suffix=f"_{claim_uid}.json"
-        ):
+        for name in await self._files(claim_uid):
             await self._folder.remove(name)
 
-    async def environment(self, name: str, claim_uid: str) -> tuple[str, ...]:
-        """What the claim's file of kind ``name`` puts into the environment; none without a file."""
-        content = await self._folder.read(self._file(name, claim_uid))
-        return environment_of(content) if content is not None else ()
+    async def environment(self, claim_uid: str) -> tuple[str, ...]:
+        """What the claim's files put into the environment, each once; none without a file."""
+        entries: list[str] = []
+        for name in await self._files(claim_uid):
+            content = await self._folder.read(name)
+            entries += environment_of(content) if content is not None else ()
+        return tuple(dict.fromkeys(entries))
 
     async def claims(self) -> frozenset[str]:
         """UIDs of the claims that files of ours speak of: evidence when records are lost."""
         names = await self._folder.names(prefix=f"{self._driver}-", suffix=".json")
         return frozenset(
             name.removesuffix(".json").rpartition("_")[2] for name in names if "_" in name
+        )
+
+    async def _files(self, claim_uid: str) -> tuple[str, ...]:
+        return tuple(
+            await self._folder.names(prefix=f"{self._driver}-", suffix=f"_{claim_uid}.json")
         )
 
     def _file(self, name: str, claim_uid: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from berth.kube.claims import POD_CLAIM_NAME
 from berth.rehearsal.manifests import Manifests
 
-TYPES: Final = ("nic", "nic-shared", "nic-vfio", "rdma")
+TYPES: Final = ("nic", "nic-shared", "nic-vfio", "rdma", "gpu", "mig", "vfio", "generic")
 """Types of device for which a class is shipped (``configs/kubernetes/deviceclasses.yaml``)."""
 
 

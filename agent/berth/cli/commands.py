@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.cli import check, devices, facts, holds, plan, rehearse, reload, status, why
+from berth.cli import check, devices, facts, gpu, holds, plan, rehearse, reload, status, why
 from berth.cli.parsing import Command
 
 COMMANDS: Final[tuple[Command, ...]] = (
@@ -13,6 +13,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     status.COMMAND,
     why.COMMAND,
     holds.COMMAND,
+    gpu.COMMAND,
     plan.COMMAND,
     reload.COMMAND,
     rehearse.COMMAND,

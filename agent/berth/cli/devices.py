@@ -1,4 +1,4 @@
-"""``berth devices``: every NIC of this machine, offered or the reason why not."""
+"""``berth devices``: every NIC and peripheral of this machine, offered or the reason why not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from berth.cli.parsing import Command, add_json
 from berth.cli.wording import listed
 from berth.config.load import CONFIG
 
-HEADS: Final = ("DEVICE", "KIND", "GROUP", "LINK", "PCI", "DRIVER", "OFFERED", "HOLDER")
+HEADS: Final = ("DEVICE", "KIND", "GROUP", "PLACE", "PCI", "DRIVER", "DOOR", "OFFERED", "HOLDER")
 
 
 def run(arguments: argparse.Namespace, output: Output) -> Exit:
@@ -50,10 +50,14 @@ def _show(answer: Mapping[str, Any], output: Output) -> None:
     if devices:
         output.table(HEADS, [_row(device) for device in devices])
     else:
-        output.line("no network device was found")
-    if any(device["mode"] == "shared" for device in devices):
+        output.line("no device was found")
+    shared = [device for device in devices if device["mode"] == "shared"]
+    if any(not device["path"] for device in shared):
         output.line()
         output.line("Bandwidth of shared NICs is accounted among claims, and not enforced.")
+    if any(device["path"] for device in shared):
+        output.line()
+        output.line("Who shares a device is not kept from what the others do with it.")
     for warning in answer["warnings"]:
         output.remark(f"warning: {warning}")
 
@@ -63,9 +67,10 @@ def _row(device: Mapping[str, Any]) -> tuple[str, ...]:
         device["name"],
         f"{device['kind']}, shared" if device["mode"] == "shared" else device["kind"],
         device["group"] or "-",
-        device["ifname"] or "-",
+        device["ifname"] or device["path"] or "-",
         device["pci"] or "-",
         device["driver"] or "-",
+        device["door"],
         _offered(device),
         listed(device["held_by"], empty="-"),
     )
@@ -74,6 +79,8 @@ def _row(device: Mapping[str, Any]) -> tuple[str, ...]:
 def _offered(device: Mapping[str, Any]) -> str:
     """Yes, or the reason; of one that is held and would not be offered any more, both."""
     reason = ": ".join(part for part in (device["reason"], device["detail"]) if part)
+    if device["health"]:
+        return f"while held; it is {device['health']}"
     if not reason:
         return "yes" if device["offered"] else "no"
     return f"while held; then {reason}" if device["offered"] else reason
@@ -91,9 +98,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 COMMAND: Final = Command(
     name="devices",
-    summary="every NIC of this machine, offered or the reason why not",
-    description="Lists every NIC of this machine, and every virtual link that a group names: its "
-    "name in slices, its kind, the group that takes it, and whether it is offered, or why not. The "
+    summary="every device of this machine, offered or the reason why not",
+    description="Lists every NIC of this machine, every virtual link that a group names, and every "
+    "device node that a group of [[generic]] selects: its name in slices, its kind, the group that "
+    "takes it, by which door it is asked for, and whether it is offered, or why not. The "
     f"running daemon is asked; without one the machine is looked at by {CONFIG}, and the command "
     "says so.",
     arguments=_add_arguments,

@@ -1,4 +1,4 @@
-"""``berth holds``: which claim has which device."""
+"""``berth holds``: who has which device, by which door."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from berth.cli.output import Output
 from berth.cli.parsing import Command, add_json
 from berth.cli.wording import listed
 
-HEADS: Final = ("DEVICE", "CLAIM", "POD", "STAGE", "INTERFACE", "SLOTS", "FAULT")
+HEADS: Final = ("DEVICE", "HOLDER", "POD", "DOOR", "STAGE", "INTERFACE", "SLOTS", "FAULT")
 
 
 def run(arguments: argparse.Namespace, output: Output) -> Exit:
@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace, output: Output) -> Exit:
     if arguments.json:
         output.json(answer)
     elif not answer["holds"]:
-        output.line("no claim holds a device")
+        output.line("nobody holds a device")
     else:
         output.table(HEADS, [_row(hold) for hold in answer["holds"]])
     return Exit.WELL
@@ -33,8 +33,9 @@ def _row(hold: Mapping[str, Any]) -> tuple[str, ...]:
     shared = hold["share"] or hold["slot_limit"] > 1
     return (
         hold["device"],
-        hold["claim"],
+        hold["claim"] or hold["resource"],
         listed(hold["pods"], empty="-"),
+        hold["door"],
         f"{stage}{undoing}",
         hold["interface"] or "-",
         f"{hold['slots']}/{hold['slot_limit']}" if shared else "-",
@@ -44,9 +45,11 @@ def _row(hold: Mapping[str, Any]) -> tuple[str, ...]:
 
 COMMAND: Final = Command(
     name="holds",
-    summary="which claim has which device",
-    description="Shows every device that a claim holds, and how far its NIC is on its way: "
-    "reserved, staged (ready at home), attaching, attached (in the pod), returning, home, lost.",
+    summary="who has which device, by which door",
+    description="Shows every device that somebody holds: a claim, or a container that asked for "
+    "an extended resource. Of a NIC it shows how far it is on its way: reserved, staged (ready at "
+    "home), attaching, attached (in the pod), returning, home, lost. Of a resource: reserved "
+    "(asked for), bound (kubelet named its container), missed (not in kubelet's last list).",
     arguments=add_json,
     run=run,
     examples=(("berth holds", "who has what"),),

@@ -6,13 +6,18 @@ import errno
 from pathlib import Path
 
 from berth.cli.apiaccess import credential_settings, find_access
+from berth.cli.outlook import Gear, outlook
 from berth.config.load import Report, check
 from berth.config.schema import Config
 from berth.errors import BerthError, Faults
+from berth.generic.matching import wanted
+from berth.host.devnodes import NodeReader
+from berth.host.nodefacts import NodeScan
+from berth.host.nvidiafiles import NvidiaFiles
 from berth.host.scan import HostScan, Scanner
 from berth.host.sysfs import Sysfs
 from berth.nic.config.group import check_groups
-from berth.node.sighting import Memory, Outlook
+from berth.node.sighting import Memory
 from berth.node.snapshot import Snapshot, judge
 
 
@@ -67,7 +72,24 @@ def look(config: Config) -> Snapshot:
     Raises:
         HostError: The kernel refused, or the machine could not be read.
     """
-    return judge(scan_machine(config), Outlook(table=config.nic), Memory())
+    return judge(scan_machine(config), outlook(config, read_gear(config)), Memory())
+
+
+def read_gear(config: Config) -> Gear:
+    """What lies beside NICs, as far as the configuration means it; blocks.
+
+    Raises:
+        HostError: It could not be read.
+    """
+    nodes = NodeReader().read(wanted(config.generic)) if config.generic else NodeScan()
+    if not config.gpu.enabled:
+        return Gear(nodes=nodes)
+    functions = Sysfs().chosen(lambda function: function.is_nvidia_gpu)
+    if not functions:
+        return Gear(nodes=nodes)
+    addresses = [function.address for function in functions]
+    files = NvidiaFiles().read(version="", addresses=addresses)
+    return Gear(nodes=nodes, functions=functions, files=files)
 
 
 def _toward(config: Config) -> tuple[str, ...]:

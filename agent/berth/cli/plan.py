@@ -27,7 +27,7 @@ HEADS: Final = ("PLACE", "FIELD", "WHAT")
 def run(arguments: argparse.Namespace, output: Output) -> Exit:
     """Plan the claims of a file."""
     from berth.cli.factfile import read_facts
-    from berth.cli.looking import read_config, scan_machine
+    from berth.cli.looking import read_config, read_gear, scan_machine
     from berth.cli.planning import plan_claims
     from berth.rehearsal.manifests import read_manifests
 
@@ -39,8 +39,9 @@ def run(arguments: argparse.Namespace, output: Output) -> Exit:
     scan = _read(read_facts, facts, faults) if facts is not None else None
     if config is None or manifests is None or faults:
         raise Faults(str(claim), faults)
-    scan = scan or scan_machine(config)
-    plans = plan_claims(manifests, scan, config)
+    # A file of facts tells of the network alone.
+    gear = read_gear(config) if scan is None else None
+    plans = plan_claims(manifests, scan or scan_machine(config), config, gear=gear)
     if arguments.json:
         output.json({"claims": [_document(each) for each in plans], "notes": list(manifests.notes)})
     else:
@@ -77,6 +78,8 @@ def _show(claim: ClaimPlan, output: Output) -> None:
         output.line(f"  {fault}")
     for device in claim.devices:
         output.line(f'  {device.device} (request "{device.request}"): {_way(device)}')
+        for gift in device.gifts:
+            output.line(f"    {gift}")
         if device.steps:
             output.table(HEADS, _rows(device), indent=4)
 
@@ -84,6 +87,8 @@ def _show(claim: ClaimPlan, output: Output) -> None:
 def _way(device: DevicePlan) -> str:
     if device.mode == "look":
         return "only looked at (adminAccess), nothing is moved"
+    if device.mode == "give":
+        return "stays where it is; each container that uses the claim gets"
     return f"{device.mode}, in the pod as {device.interface}"
 
 
@@ -107,6 +112,7 @@ def _document(claim: ClaimPlan) -> dict[str, Any]:
                 "request": device.request,
                 "mode": device.mode,
                 "interface": device.interface,
+                "gifts": list(device.gifts),
                 "steps": [
                     {"place": place, "field": field, "what": what}
                     for place, field, what in _rows(device)

@@ -13,15 +13,19 @@ from typing import Any, Final
 import attrs
 
 from berth.cli.claimfile import claims_of, classes_of, stable_uid
+from berth.cli.outlook import Gear, outlook
 from berth.cli.wording import tallied
 from berth.config.schema import Config
+from berth.dra.slices import Origin
 from berth.errors import BerthError, ConfigError, Faults
 from berth.host.netlink.link import Link
 from berth.host.scan import HostScan
 from berth.kube.claims import claim_from_json
 from berth.kube.quantity import parse_quantity
-from berth.kube.slices import device_json
+from berth.kube.slices import Owner, device_json
 from berth.model.claim import Claim
+from berth.model.edits import joined
+from berth.model.peripheral import Peripheral
 from berth.nic import plan
 from berth.nic.config.group import policies_of
 from berth.nic.record import NicRecord
@@ -29,8 +33,8 @@ from berth.nic.steps import Step
 from berth.node.admission import Admitted, admit
 from berth.node.drafting import Settings, draft
 from berth.node.ledger import Ledger
-from berth.node.record import ClaimRecord
-from berth.node.sighting import Memory, Outlook
+from berth.node.record import ClaimRecord, HeldDevice
+from berth.node.sighting import Memory
 from berth.node.snapshot import Snapshot, judge
 from berth.node.views.devices import nics_summary
 from berth.rehearsal.manifests import Manifests
@@ -45,14 +49,17 @@ class DevicePlan:
     """What would be done for one device.
 
     Attributes:
-        mode: ``move``, ``macvlan`` …; ``look`` for admin access.
-        interface: Its name in the pod; empty for a device that is only looked at.
+        mode: ``move``, ``macvlan`` …; ``give`` for a device that stays where it is; ``look`` for
+            admin access.
+        interface: Its name in the pod; empty for a device that is only looked at, or no NIC.
+        gifts: What a container gets of a device that is not moved.
     """
 
     device: str
     request: str
     mode: str
     interface: str
+    gifts: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
 
 
@@ -83,9 +90,15 @@ class _Begun:
     claim: Claim | None = None
 
 
-def plan_claims(manifests: Manifests, scan: HostScan, config: Config) -> tuple[ClaimPlan, ...]:
-    """Plan every claim that the pods of the manifests use, in their order."""
-    planner = _Planner(manifests, scan, config)
+def plan_claims(
+    manifests: Manifests, scan: HostScan, config: Config, *, gear: Gear | None = None
+) -> tuple[ClaimPlan, ...]:
+    """Plan every claim that the pods of the manifests use, in their order.
+
+    Args:
+        gear: What lies beside NICs; ``None`` where nothing is known of it.
+    """
+    planner = _Planner(manifests, scan, config, gear or Gear())
     begun = [planner.begin(value) for value in claims_of(manifests)]
     claims = [each.claim for each in begun if each.claim is not None]
     return tuple(planner.finish(each, claims) for each in begun)
@@ -94,12 +107,12 @@ def plan_claims(manifests: Manifests, scan: HostScan, config: Config) -> tuple[C
 class _Planner:
     """Plans one claim after the other; each takes its devices from those after it."""
 
-    def __init__(self, manifests: Manifests, scan: HostScan, config: Config) -> None:
+    def __init__(self, manifests: Manifests, scan: HostScan, config: Config, gear: Gear) -> None:
         self._driver = config.dra.driver
         self._node = config.node.name or NODE
         self._classes = classes_of(manifests, self._driver)
         self._links = {link.index: link for link in scan.links}
-        self._snapshot = judge(scan, Outlook(table=config.nic), Memory())
+        self._snapshot = judge(scan, outlook(config, gear), Memory())
         self._settings = Settings(
             driver=self._driver, boot_id=scan.boot_id, policies=policies_of(config.nic.groups)
         )
@@ -168,28 +181,38 @@ class _Planner:
         found = allocate(
             value,
             classes=self._classes,
-            slices=[self._slice()],
+            slices=self._slices(),
             claims=self._allocated,
             node=self._node,
         )
         allocation = _with_stable_shares(found.allocation, value["metadata"]["uid"])
         return {**value, "status": {**value["status"], "allocation": allocation}}, found.notes
 
-    def _slice(self) -> Mapping[str, Any]:
-        """Everything that is offered, as one slice of one pool."""
-        return {
-            "metadata": {"name": self._node},
-            "spec": {
-                "driver": self._driver,
-                "nodeName": self._node,
-                "pool": {"name": f"{self._node}/nic", "generation": 1, "resourceSliceCount": 1},
-                "devices": [device_json(each) for each in self._snapshot.inventory.devices],
-            },
-        }
+    def _slices(self) -> list[Mapping[str, Any]]:
+        """Everything that is offered, as one slice of each pool."""
+        origin = Origin(driver=self._driver, owner=Owner(name=self._node, uid=""))
+        pools: dict[str, list[Mapping[str, Any]]] = {}
+        for device in self._snapshot.inventory.devices:
+            pools.setdefault(origin.pool_of(device.type), []).append(device_json(device))
+        return [
+            {
+                "metadata": {"name": self._node},
+                "spec": {
+                    "driver": self._driver,
+                    "nodeName": self._node,
+                    "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1},
+                    "devices": devices,
+                },
+            }
+            for pool, devices in pools.items()
+        ]
 
     def _devices(self, record: ClaimRecord) -> Iterator[DevicePlan]:
         for device in record.devices:
             nic, name, request = device.nic, device.result.device, device.result.request
+            if device.peripheral is not None:
+                yield _given(device, device.peripheral)
+                continue
             if nic is None:
                 yield DevicePlan(device=name, request=request, mode="look", interface="")
                 continue
@@ -200,6 +223,25 @@ class _Planner:
                 interface=nic.config.interface.name,
                 steps=steps_of(nic, self._links[self._snapshot.homes[name].index]),
             )
+
+
+def _given(device: HeldDevice, one: Peripheral) -> DevicePlan:
+    looks = device.result.admin_access
+    edits = one.admin if looks else joined((one.common, one.edits))
+    gifts = [
+        f"node {node.path} ({node.permissions})"
+        + (f", which is {node.host_path} here" if node.host_path != node.path else "")
+        for node in edits.nodes
+    ]
+    gifts += [f"mount {mount.container_path} of {mount.host_path}" for mount in edits.mounts]
+    gifts += [f"variable {entry}" for entry in edits.env]
+    return DevicePlan(
+        device=device.result.device,
+        request=device.result.request,
+        mode="look" if looks else "give",
+        interface="",
+        gifts=tuple(gifts),
+    )
 
 
 def steps_of(nic: NicRecord, home: Link) -> tuple[Step, ...]:

@@ -56,9 +56,9 @@ COMMAND: Final = Command(
     summary="let the daemon read its configuration again",
     description="Lets the running daemon read its configuration file again. "
     "A file with faults is refused as a whole: the faults are printed, the former configuration "
-    "stays in force, and the command ends with 1. Otherwise [nic] takes effect at once; what is "
-    "changed elsewhere takes effect at the next start, and is listed. "
-    "Devices that claims hold keep their group until they are free.",
+    "stays in force, and the command ends with 1. Otherwise tables of devices take effect at once; "
+    "what is changed elsewhere takes effect at the next start, and is listed. "
+    "Devices that somebody holds keep their group until they are free.",
     arguments=add_json,
     run=run,
     examples=(("berth check && berth reload", "check the file first, then take it"),),

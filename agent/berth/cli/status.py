@@ -50,7 +50,24 @@ def _parts(answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "slices", _slices(answer["publication"])
     yield "plugins", listed(_plugin(plugin) for plugin in answer["plugins"])
     yield "NICs", _nics(answer["nics"])
+    if answer["peripherals"]["seen"]:
+        yield "devices", _nics(answer["peripherals"])
+    if answer["gpu"] and answer["gpu"]["functions"]:
+        yield "GPUs", _gpu(answer["gpu"])
+    for resource in answer["resources"]:
+        yield "resource", _resource(resource)
     yield "claims", _claims(answer["claims"])
+
+
+def _gpu(gpu: Mapping[str, Any]) -> str:
+    driver = f", driver {gpu['driver']}" if gpu["driver"] else ""
+    detail = f": {gpu['detail']}" if gpu["detail"] else ""
+    return f"{gpu['functions']} on the bus, session {gpu['state']}{driver}{detail}"
+
+
+def _resource(resource: Mapping[str, Any]) -> str:
+    state = "registered" if resource["registered"] else f"not registered: {resource['reason']}"
+    return f"{resource['name']}, {resource['healthy']} of {resource['units']} to give, {state}"
 
 
 def _node(node: Mapping[str, Any] | None) -> str:

@@ -17,7 +17,7 @@ from berth.errors import ConfigError
 def run(arguments: argparse.Namespace, output: Output) -> Exit:
     """Tell all that the daemon knows of the thing that is asked about."""
     if not arguments.what.strip():
-        raise ConfigError("POD|DEVICE", "is empty", rule="it must be a name, address or UID")
+        raise ConfigError("POD|DEVICE|PATH", "is empty", rule="it must be a name, address or UID")
     answer = ask(arguments.runtime_dir, "why", what=arguments.what)
     if arguments.json:
         output.json(answer)
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace, output: Output) -> Exit:
 def render(answer: Mapping[str, Any]) -> Iterator[str]:
     """The answer as lines."""
     for subject in answer["found"]:
-        yield from _device(subject) if subject["kind"] == "device" else _pod(subject)
+        yield from _SHAPES.get(subject["kind"], _pod)(subject)
         yield ""
     if not answer["found"]:
         yield from _unknown(answer["asked"])
@@ -53,12 +53,34 @@ def _device(subject: Mapping[str, Any]) -> Iterator[str]:
     device = subject["device"]
     yield f"device {subject['name']} ({device['identity']})"
     yield from _verdict(subject)
-    for key in ("kind", "group", "mode", "ifname", "pci", "driver", "mac"):
+    for key in (
+        "kind",
+        "group",
+        "mode",
+        "door",
+        "resource",
+        "path",
+        "ifname",
+        "pci",
+        "driver",
+        "mac",
+    ):
         if device[key]:
             yield f"  {key}: {device[key]}"
     for holder in subject["holders"]:
         pods = listed(holder["pods"], empty="no pod")
         yield f"  claim {holder['claim']} ({pods}): {holder['says']}"
+
+
+def _path(subject: Mapping[str, Any]) -> Iterator[str]:
+    yield f"path {subject['name']}"
+    yield from _verdict(subject)
+    for opinion in subject["groups"]:
+        says = opinion["says"] or "all its conditions hold"
+        yield f"  group {opinion['group']}: {says}"
+
+
+_SHAPES: Final = {"device": _device, "node": _path}
 
 
 def _verdict(subject: Mapping[str, Any]) -> Iterator[str]:
@@ -71,7 +93,8 @@ def _unknown(asked: str) -> Iterator[str]:
     yield f"{asked}: no pod, claim or device of this node is so called"
     yield "  Kubelet asks for a claim when its pod has come to this node. `kubectl describe pod`"
     yield "  tells where the pod is, and why the scheduler finds no device for it."
-    yield "  Devices are what `berth devices` lists: NICs, and virtual links that a group names."
+    yield "  Devices are what `berth devices` lists; of a device node that is not among them ask by"
+    yield "  its path, such as /dev/ttyUSB0."
     yield ""
 
 
@@ -86,9 +109,9 @@ def _node(node: Mapping[str, Any]) -> Iterator[str]:
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
-        metavar="POD|DEVICE",
+        metavar="POD|DEVICE|PATH",
         help="a pod or claim as NAMESPACE/NAME, name or UID; a device by its name in slices, "
-        "interface name, PCI address, identity or hardware address",
+        "interface name, PCI address, identity or hardware address; the path of a device node",
     )
     add_json(parser)
 
@@ -98,12 +121,14 @@ COMMAND: Final = Command(
     summary="why a pod does not start, or what becomes of a device",
     description="Tells everything that this node knows of a pod that does not start: its claims, "
     "their devices, how far each NIC is on its way, the last fault in the kernel's words, and what "
-    "is waited for. Of a device it tells why it is not offered, or who holds it. "
+    "is waited for. Of a device it tells why it is not offered, or who holds it; of a device node "
+    "what each group of [[generic]] says of it. "
     "Ends with 1 when nothing here is so called.",
     arguments=_add_arguments,
     run=run,
     examples=(
         ("berth why default/web-0", "why does this pod not start?"),
         ("berth why ens1f0", "why is this NIC not offered?"),
+        ("berth why /dev/ttyUSB0", "which group takes this node, or why none does"),
     ),
 )

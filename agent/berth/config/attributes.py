@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import attrs
@@ -41,7 +41,13 @@ _SEMVER = re.compile(
 
 @attrs.frozen
 class OwnAttributes(Form["Mapping[str, Attribute]"]):
-    """A table of attributes: text, whole numbers, true or false, or ``{ version = "1.2.3" }``."""
+    """A table of attributes: text, whole numbers, true or false, or ``{ version = "1.2.3" }``.
+
+    Attributes:
+        reserved: Names that berth gives to devices of this sort itself.
+    """
+
+    reserved: frozenset[str] = RESERVED
 
     @property
     @override
@@ -55,14 +61,14 @@ class OwnAttributes(Form["Mapping[str, Attribute]"]):
             return None
         attributes: dict[str, Attribute] = {}
         for name, raw in value.items():
-            _check_name(name, cursor.at(name))
+            _check_name(name, self.reserved, cursor.at(name))
             read = _value(raw, cursor.at(name))
             if read is not None:
                 attributes[name] = read
         return attributes
 
 
-def _check_name(name: str, cursor: Cursor) -> None:
+def _check_name(name: str, reserved: Collection[str], cursor: Cursor) -> None:
     domain = name.rpartition("/")[0]
     if not is_qualified_name(name):
         cursor.say(
@@ -70,7 +76,7 @@ def _check_name(name: str, cursor: Cursor) -> None:
             rule="at most 32 letters, digits and underscores, not beginning with a digit; "
             "a DNS name and a slash may stand before it",
         )
-    elif name in RESERVED:
+    elif name in reserved:
         cursor.say("is a name that berth publishes itself", mend="choose another name")
     elif any(f".{domain}".endswith(f".{reserved}") for reserved in RESERVED_DOMAINS):
         cursor.say(f"lies in {domain}, whose names are not free", mend="choose another domain")

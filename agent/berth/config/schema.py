@@ -7,14 +7,15 @@ what stands here, so a key is described once. Tables about devices have a module
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Final
 
 import attrs
 
-from berth.config.decode import Written, key, table
-from berth.config.finding import Cursor, toml_text
+from berth.config.decode import Written, key, table, tables
+from berth.config.finding import Cursor, Steps, toml_text
 from berth.config.forms import (
     PATH,
     Choice,
@@ -25,7 +26,10 @@ from berth.config.forms import (
     Several,
     Text,
 )
-from berth.config.nic import NicTable
+from berth.config.generic import GenericGroup, check_groups
+from berth.config.gpu import GpuTable
+from berth.config.nic import Door, NicTable
+from berth.model.device import Attribute
 from berth.model.names import is_dns_subdomain
 
 _ADDRESS: Final = re.compile(
@@ -207,7 +211,15 @@ class PluginTable:
     """[plugin]: the door to kubelet's older device plugin interface."""
 
     enabled: bool = key(
-        OnlyDefault(Flag(), False), False, "Whether devices are offered as a device plugin."
+        OnlyDefault(Flag(), False),
+        False,
+        "Whether the door is open though no group asks for it. It opens by itself as soon as a "
+        "group's `door` does.",
+    )
+    folder: Path = key(
+        PATH,
+        Path("/var/lib/kubelet/device-plugins"),
+        "Kubelet's folder of device plugins. It lies there whatever `--root-dir` says.",
     )
 
 
@@ -235,22 +247,39 @@ class Config:
     plugin: PluginTable = table(PluginTable, "The door to kubelet's older device plugin interface.")
     metrics: MetricsTable = table(MetricsTable, "Figures for a monitoring system.")
     nic: NicTable = table(NicTable, "Network devices.")
+    generic: tuple[GenericGroup, ...] = tables(
+        GenericGroup,
+        "Devices that are used through device nodes.",
+        name="generic",
+        check=check_groups,
+    )
+    gpu: GpuTable = table(GpuTable, "NVIDIA GPUs.")
 
     def check(self, cursor: Cursor, written: Written) -> None:
         """What concerns several tables."""
         self._refuse_driver_domain(cursor, written)
         for name, enabled in (("dra", self.dra.enabled), ("nic", self.nic.enabled)):
             if self.nic.groups and not enabled:
-                cursor.at(name, "enabled").warn("is false, so no group offers anything")
+                cursor.at(name, "enabled").warn("is false, so no group of NICs offers anything")
+        for number, group in enumerate(self.generic):
+            if group.door in {Door.DRA, Door.BOTH} and not self.dra.enabled:
+                cursor.at("generic", number, "door").warn(
+                    f"is {toml_text(group.door)}, and [dra] enabled is false: no claim gets it"
+                )
+        if self.gpu.groups and not self.gpu.enabled:
+            cursor.at("gpu", "enabled").warn("is false, so no group of GPUs offers anything")
 
     def _refuse_driver_domain(self, cursor: Cursor, written: Written) -> None:
         """A name in the driver's own domain is the bare name, written in another way."""
         if "dra" in written.at_fault:
             return
-        for number, group in enumerate(self.nic.groups):
-            for name in group.attributes:
+        own: list[tuple[Steps, Mapping[str, Attribute]]]
+        own = [(("nic", "group", n), each.attributes) for n, each in enumerate(self.nic.groups)]
+        own += [(("generic", n), each.attributes) for n, each in enumerate(self.generic)]
+        for steps, attributes in own:
+            for name in attributes:
                 domain, slash, bare = name.rpartition("/")
                 if slash and domain == self.dra.driver:
-                    cursor.at("nic", "group", number, "attributes", name).say(
+                    cursor.at(*steps, "attributes", name).say(
                         f"lies in {domain}, the driver's own domain", mend=f"write {bare}"
                     )

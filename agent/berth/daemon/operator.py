@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import trio
 
@@ -13,13 +13,21 @@ from berth import __version__
 from berth.control import Event, Verb
 from berth.daemon.configfile import ConfigFile, read_config
 from berth.daemon.parts import Parts
-from berth.errors import Faults
+from berth.deviceplugin.plugin import ResourceStatistics
+from berth.errors import ConfigError, Faults
+from berth.generic.explain import explain, path_of
+from berth.generic.matching import wanted
+from berth.host.devnodes import NodeReader
+from berth.node.gpus import Gpus
 from berth.node.views import (
+    GpuSession,
     Knowledge,
     Kubelet,
+    ResourceState,
     Status,
     devices_view,
     holds_view,
+    nodes_view,
     reload_view,
     status_view,
     why_view,
@@ -27,6 +35,9 @@ from berth.node.views import (
 from berth.runtime.logs import get_log
 from berth.runtime.supervisor import Supervisor
 from berth.runtime.systemd import Systemd
+
+RELEASE_LIMIT_S: Final = 24 * 3600
+"""Longest that the driver may be let go of."""
 
 _log = get_log(__name__)
 
@@ -56,14 +67,38 @@ class Operator:
     def verbs(self) -> Mapping[str, Verb]:
         """What the operator's command may ask."""
         return {
-            "devices": _answer(lambda _: devices_view(self._parts.discovery.inventory.get())),
-            "holds": _answer(
-                lambda _: holds_view(self._parts.records.all(), self._parts.ledger.holds())
-            ),
+            "devices": _answer(lambda _: devices_view(self._parts.held.discovery.inventory.get())),
+            "gpu": self._gpu,
+            "holds": _answer(lambda _: self._holds()),
             "reload": self._reload,
             "status": _answer(lambda _: status_view(self._state())),
-            "why": _answer(lambda request: why_view(str(request.get("what", "")), self._known())),
+            "why": self._why,
         }
+
+    async def _gpu(self, request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:
+        """Let go of the driver, or take it up again.
+
+        Raises:
+            BerthError: GPUs are off, the request is odd, or the driver does not let go.
+        """
+        gpus = self._parts.held.gpus
+        if gpus is None:
+            raise ConfigError("[gpu] enabled", "is false", rule="there is nothing to let go of")
+        action, for_s = request.get("action"), request.get("for_s", 0)
+        if action == "release" and isinstance(for_s, int | float) and 0 < for_s <= RELEASE_LIMIT_S:
+            await gpus.release(float(for_s))
+        elif action == "resume":
+            gpus.resume()
+        else:
+            raise ConfigError(
+                "gpu", f"is asked to {action!r}", rule="it is release, for up to a day, or resume"
+            )
+        session = gpus.session
+        return {"session": f"{session.state.value} {session.detail}".strip()}
+
+    def _holds(self) -> Mapping[str, Any]:
+        held = self._parts.held
+        return holds_view(held.records.all(), held.ledger.holds(), held.given.all())
 
     async def reload_by_signal(self) -> None:
         """Read the settings again; a refusal is told to the journal alone."""
@@ -105,8 +140,8 @@ class Operator:
             state_dir=self._parts.config.node.state_dir,
             driver=self._parts.config.dra.driver,
             plugins=self._supervisor.statistics(),
-            inventory=self._parts.discovery.inventory.get(),
-            records=self._parts.records.all(),
+            inventory=self._parts.held.discovery.inventory.get(),
+            records=self._parts.held.records.all(),
             node=publisher.choice if publisher is not None else None,
             nri=self._parts.nri.get(),
             nri_socket=self._parts.config.nri.socket,
@@ -117,19 +152,61 @@ class Operator:
             ),
             api=self._parts.gateway.identity,
             publication=publisher.statistics() if publisher is not None else None,
+            gpu=_gpu_session(self._parts.held.gpus),
+            resources=tuple(map(_resource, self._parts.door.statistics().resources)),
             warnings=self._file.warnings,
         )
+
+    async def _why(self, request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:
+        """Tell what is known of a pod, claim or device, or what the groups say of a path.
+
+        Raises:
+            HostError: The path cannot be looked at.
+        """
+        asked, known = str(request.get("what", "")), self._known()
+        answer = why_view(asked, known)
+        groups = self._parts.config.generic
+        if asked.startswith("/"):
+            path = path_of(asked, known.inventory.peripherals)
+            scan = await trio.to_thread.run_sync(
+                lambda: NodeReader().look_at(path, wanted(groups).attributes)
+            )
+            answer["found"] += nodes_view(explain(scan, groups))
+        return answer
 
     def _known(self) -> Knowledge:
         publisher = self._parts.publisher.get()
         return Knowledge(
-            records=self._parts.records.all(),
-            inventory=self._parts.discovery.inventory.get(),
+            records=self._parts.held.records.all(),
+            inventory=self._parts.held.discovery.inventory.get(),
             troubles=self._parts.troubles.all(),
             nri=self._parts.nri.get(),
             publication=publisher.statistics() if publisher is not None else None,
             api=self._parts.gateway.identity,
         )
+
+
+def _gpu_session(gpus: Gpus | None) -> GpuSession | None:
+    if gpus is None:
+        return None
+    session = gpus.session
+    return GpuSession(
+        state=session.state.value,
+        detail=session.detail,
+        driver=session.driver.version if session.driver is not None else "",
+        functions=session.functions,
+    )
+
+
+def _resource(found: ResourceStatistics) -> ResourceState:
+    return ResourceState(
+        name=found.name,
+        units=found.units,
+        healthy=found.healthy,
+        registered=found.state.registered,
+        reason=found.state.reason,
+        rivals=found.state.rivals,
+    )
 
 
 def _answer(view: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Verb:

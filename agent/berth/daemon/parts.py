@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import socket
+import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import attrs
 
-from berth.cdi.store import CdiStore
 from berth.config.schema import Config
+from berth.daemon.claimwork import ClaimWork
+from berth.daemon.holdings import Holdings
+from berth.deviceplugin.plugin import PluginDoor
+from berth.deviceplugin.podresources import PodResources
 from berth.dra.plugin import DraPlugin
 from berth.dra.publisher import Publisher
 from berth.dra.registration import Places
 from berth.host.scan import read_boot_id
-from berth.host.sysfs import Sysfs
-from berth.metadata.store import MetadataStore
 from berth.model.pod import Sandbox
 from berth.nic.config.group import policies_of
-from berth.node.arrivals import Arrivals
-from berth.node.claims import Claims
-from berth.node.claimstatus import ClaimStatus
-from berth.node.discovery import Discovery
-from berth.node.drafting import Settings
-from berth.node.ending import Ending
+from berth.node.bookkeeping import Bookkeeping
 from berth.node.gateway import Gateway
-from berth.node.handout import Handout
-from berth.node.ledger import Ledger
-from berth.node.nics import Nics
-from berth.node.records import Records
-from berth.node.recovery import Recovery
-from berth.node.reservation import Reservation
+from berth.node.running import Running
 from berth.node.views import Troubles
 from berth.nri.hooks import PodHooks
 from berth.nri.plugin import CONNECTING, PluginState
@@ -57,9 +49,7 @@ class Parts:
         inherited: Mapping[Path, socket.socket],
         thread: AsyncioThread,
     ) -> None:
-        driver = config.dra.driver
         boot_id = read_boot_id()
-        sysfs = Sysfs()
         self.config = config
         self.node_addresses: tuple[str, ...] = ()
         self.gateway = Gateway()
@@ -67,96 +57,78 @@ class Parts:
         self.closed: Latest[str] = Latest(CONNECTING.reason)
         self.publisher: Latest[Publisher | None] = Latest(None)
         self.troubles = Troubles()
-        self.ledger = Ledger()
-        self.records = Records(config.node.state_dir / "claims")
-        self.nics = Nics(
-            self.records,
-            exists=lambda identity: _exists(sysfs, identity),
-            renumbered=self.ledger.rekey,
+        self.held = Holdings(
+            config,
+            boot_id=boot_id,
             noticed=self._noticed,
-            names=config.node.state_dir / "names",
-        )
-        self.discovery = Discovery(
-            self.records,
-            table=config.nic,
-            sysfs=sysfs,
             toward=self._toward,
             own_addresses=self._own_addresses,
-            stirred=self.nics.look_again,
         )
-        self.cdi = CdiStore(driver)
-        self.handout = Handout(self.cdi, MetadataStore(driver, config.kubelet.root))
-        self.status = ClaimStatus(
-            self.gateway, driver=driver, manager=f"berthd-{socket.gethostname()}"[:128]
-        )
-        self.ending = Ending(
-            records=self.records,
-            ledger=self.ledger,
-            nics=self.nics,
-            remains=self.handout,
-            status=self.status,
-        )
-        self.claims = Claims(
-            Settings(driver=driver, boot_id=boot_id, policies=policies_of(config.nic.groups)),
+        self.work = ClaimWork(
+            config,
+            self.held,
             api=self.gateway,
-            records=self.records,
-            ledger=self.ledger,
-            nics=self.nics,
-            reservation=Reservation(
-                driver,
-                api=self.gateway,
-                records=self.records,
-                ledger=self.ledger,
-                discovery=self.discovery,
-                closed=self.closed,
-                troubles=self.troubles,
-                end=self.ending.end,
-            ),
-            ending=self.ending,
-            papers=self.handout,
-            status=self.status,
+            closed=self.closed,
             troubles=self.troubles,
-        )
-        self.arrivals = Arrivals(
-            records=self.records, nics=self.nics, notes=self.handout, status=self.status
-        )
-        self.recovery = Recovery(
-            driver=driver,
             boot_id=boot_id,
-            records=self.records,
-            ledger=self.ledger,
-            nics=self.nics,
-            handout=self.handout,
+        )
+        pods = PodResources(thread, root=config.kubelet.root)
+        self.running = Running(ended=self._ended)
+        self.books = Bookkeeping(
+            self.held.allotments,
+            given=self.held.given,
+            ledger=self.held.ledger,
+            inventory=self.held.discovery.inventory,
+            lister=pods,
+            is_live=self.running.is_live,
+            boot_id=boot_id,
+            new_uid=lambda: uuid.uuid4().hex,
         )
         self.hooks = PodHooks(
-            self.claims,
-            arrivals=self.arrivals,
+            self.work.claims,
+            arrivals=self.work.arrivals,
             vm_handlers=config.nic.vm_handlers,
             troubles=self.troubles,
             is_ending=self._is_ending,
+            running=self.running,
         )
         self.dra = DraPlugin(
             thread=thread,
-            places=Places(root=config.kubelet.root, driver=driver),
-            claims=self.claims,
+            places=Places(root=config.kubelet.root, driver=config.dra.driver),
+            claims=self.work.claims,
             private=runtime,
             inherited=inherited,
             versions=[version.value for version in config.dra.versions],
         )
+        self.door = PluginDoor(
+            thread=thread,
+            driver=config.dra.driver,
+            counter=self.held.allotments,
+            private=runtime,
+            folder=config.plugin.folder,
+            pods=pods,
+        )
 
     def reload(self, config: Config) -> None:
-        """Take the ``[nic]`` table of other settings; the rest waits for the next start."""
-        self.config = attrs.evolve(self.config, nic=config.nic)
-        self.claims.reload(policies_of(config.nic.groups))
-        self.discovery.reload(config.nic)
+        """Take the tables of devices of other settings; the rest waits for the next start."""
+        self.config = attrs.evolve(
+            self.config, nic=config.nic, generic=config.generic, gpu=config.gpu
+        )
+        self.work.claims.reload(policies_of(config.nic.groups))
+        self.held.reload(config)
 
     def tell_nri(self, state: PluginState) -> None:
         """The NRI connection is like this now."""
+        if not state.synchronized:
+            self.running.forget()
         self.nri.set(state)
         self.closed.set("" if state.synchronized else state.reason)
 
+    def _ended(self) -> None:
+        self.books.look_again()
+
     def _noticed(self, uid: str) -> None:
-        self.arrivals.tell_status(uid)
+        self.work.arrivals.tell_status(uid)
 
     def _toward(self) -> Iterable[str]:
         """Addresses whose way out must stay: the API server's, where it is given as one."""
@@ -168,12 +140,6 @@ class Parts:
 
     async def _is_ending(self, sandbox: Sandbox) -> bool:
         return await self.gateway.pod_is_ending(sandbox.namespace, sandbox.name, uid=sandbox.uid)
-
-
-def _exists(sysfs: Sysfs, identity: str) -> bool:
-    """Whether a device is still in the machine; of what is no PCI function nobody can say so."""
-    kind, _, rest = identity.partition(":")
-    return kind != "pci" or sysfs.has_function(rest.partition("/")[0])
 
 
 def _hosts(server: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import signal
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,8 @@ from berth.dra.publisher import Publisher
 from berth.errors import KubeError
 from berth.kube.server import open_server
 from berth.kube.sources import CredentialSettings
+from berth.model.inventory import Inventory
+from berth.model.peripheral import Door
 from berth.node.ledger import Hold
 from berth.nri.plugin import Plugin as NriPlugin
 from berth.runtime.asyncthread import AsyncioThread
@@ -40,6 +43,9 @@ from berth.runtime.systemd import Systemd, keep_alive, listen_fds
 
 DRAIN_S: Final = 15.0
 """How long running work may take at a stop; the unit allows 20 s in all."""
+
+AUTO_S: Final = 60.0
+"""How long kubelet may take to know us before ``door = "auto"`` means the device plugin."""
 
 NRI_NAME: Final = "berth"
 NRI_INDEX: Final = "10"
@@ -75,7 +81,7 @@ class Daemon:
         self._parts = Parts(
             file.config, runtime=runtime, inherited=listen_fds(environ).sockets, thread=thread
         )
-        self._offering = Offering(self._parts.nri, self._parts.discovery)
+        self._offering = Offering(self._parts.nri, self._parts.held.discovery)
         self._supervisor = Supervisor(self._plugins())
         self._operator = Operator(
             self._parts, file, supervisor=self._supervisor, systemd=self._systemd
@@ -100,9 +106,10 @@ class Daemon:
 
     async def _recover(self) -> None:
         sweep_private_sockets(self._runtime)
-        await self._parts.cdi.open()
-        await self._parts.recovery.load()
-        await self._parts.recovery.finish()
+        await self._parts.work.cdi.open()
+        await self._parts.work.recovery.load()
+        await self._parts.held.allotments.load()
+        await self._parts.work.recovery.finish()
 
     def _plugins(self) -> tuple[Plugin, ...]:
         config = self._parts.config
@@ -120,19 +127,42 @@ class Daemon:
         if config.dra.enabled:
             plugins.append(Plugin(name="dra", run=self._parts.dra.run, drain=self._parts.dra.drain))
             plugins.append(Plugin(name="slices", run=self._run_slices))
+        plugins += self._parts.door.plugins()
         return tuple(plugins)
 
     async def _run_node(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         async with trio.open_nursery() as nursery:
-            await nursery.start(self._parts.discovery.run)
+            # First what the inventory is made of, so that its first edition lacks nothing.
+            await nursery.start(self._parts.held.stock.run)
+            if self._parts.held.gpus is not None:
+                await nursery.start(self._parts.held.gpus.run)
+            await nursery.start(self._parts.held.discovery.run)
             await self._hold_orphans()
-            await nursery.start(self._parts.nics.run)
-            await nursery.start(self._parts.ending.run)
-            await nursery.start(self._parts.status.run)
+            await self._parts.work.claims.renew()
+            await nursery.start(self._parts.held.allotments.run)
+            await nursery.start(self._parts.books.run)
+            await nursery.start(self._parts.held.nics.run)
+            await nursery.start(self._parts.work.ending.run)
+            await nursery.start(self._parts.work.status.run)
             await nursery.start(self._parts.hooks.run)
+            nursery.start_soon(self._settle_door)
             task_status.started()
+
+    async def _settle_door(self) -> None:
+        """Decide what ``door = "auto"`` means, by whether kubelet takes our registration in time.
+
+        Slices wait for that registration and for the API server anyway, so until it is decided
+        nobody is promised anything. What is held keeps its door until it is free.
+        """
+        if self._parts.config.dra.enabled:
+            with trio.move_on_after(AUTO_S):
+                await self._parts.dra.wait_kubelet()
+                await self._parts.publisher.wait_value(lambda made: made is not None)
+                return
+        _log.info("devices with door auto are asked for as resources", waited_s=AUTO_S)
+        self._parts.held.decide(Door.PLUGIN)
 
     async def _run_api(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -170,7 +200,7 @@ class Daemon:
         publisher = Publisher(
             api=self._parts.gateway,
             driver=self._parts.config.dra.driver,
-            inventory=self._parts.discovery.inventory,
+            inventory=self._parts.held.discovery.inventory,
             choice=choose_node(
                 configured=self._parts.config.node.name,
                 identity=self._parts.gateway.identity,
@@ -186,7 +216,9 @@ class Daemon:
 
     async def _follow_refusals(self, publisher: Publisher) -> None:
         async for refusals in publisher.refusals.changes():
-            self._parts.discovery.refuse({name: str(refusal) for name, refusal in refusals.items()})
+            self._parts.held.discovery.refuse(
+                {name: str(refusal) for name, refusal in refusals.items()}
+            )
 
     async def _learn_node_addresses(self, publisher: Publisher) -> None:
         """The node's own addresses make their links uplinks."""
@@ -198,18 +230,20 @@ class Daemon:
                 await trio.sleep(_ASK_NODE_S)
                 continue
             self._parts.node_addresses = node.addresses
-            self._parts.discovery.look_again()
+            self._parts.held.discovery.look_again()
             return
 
     async def _hold_orphans(self) -> None:
         """Devices that files of ours speak of and no record does count as held until unprepare."""
-        nics = self._parts.discovery.inventory.get().nic_by_name
-        for ref in await self._parts.recovery.orphans():
-            names = [name for name in await self._parts.handout.devices(ref.uid) if name in nics]
+        keys = _keys(self._parts.held.discovery.inventory.get())
+        for ref in await self._parts.work.recovery.orphans():
+            names = [
+                name for name in await self._parts.work.handout.devices(ref.uid) if name in keys
+            ]
             if names:
                 _log.warning("record lost, its devices count as held", claim=ref, devices=names)
-            self._parts.ledger.restore(
-                Hold(key=nics[name].identity, device=name, claim=ref) for name in names
+            self._parts.held.ledger.restore(
+                Hold(key=key, device=name, holder=ref) for name in names for key in keys[name]
             )
 
     async def _follow_signals(self, scope: trio.CancelScope) -> None:
@@ -238,6 +272,14 @@ class Daemon:
     async def _tell_status(self) -> None:
         async for state in self._supervisor.state.changes():
             self._systemd.status(str(state))
+
+
+def _keys(inventory: Inventory) -> Mapping[str, tuple[str, ...]]:
+    """What each device is in the ledger, by its name."""
+    return {
+        **{nic.name: (nic.identity,) for nic in inventory.nics},
+        **{one.name: one.keys for one in inventory.peripherals},
+    }
 
 
 def _credentials(config: Config) -> CredentialSettings:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +27,11 @@ import attrs
 NETWORK_CLASS: Final = 0x02
 """Base class of network controllers, the top byte of the class code."""
 
+NVIDIA: Final = "10de"
+"""PCI vendor id of NVIDIA."""
+
+_GPU_CLASSES: Final = (0x0300, 0x0302)
+_BRIDGE_CLASS: Final = 0x06
 _ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _STANDARD: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _VIRTFN: Final = re.compile(r"virtfn(\d+)")
@@ -73,6 +78,16 @@ class PciFunction:
     def is_network(self) -> bool:
         """Whether its class says that it is a network controller."""
         return self.class_code >> 16 == NETWORK_CLASS
+
+    @property
+    def is_nvidia_gpu(self) -> bool:
+        """Whether it is a GPU of the vendor whose driver NVML belongs to (VGA or 3D controller)."""
+        return self.vendor == NVIDIA and self.class_code >> 8 in _GPU_CLASSES
+
+    @property
+    def is_bridge(self) -> bool:
+        """Whether its class says that it leads to other functions."""
+        return self.class_code >> 16 == _BRIDGE_CLASS
 
     @property
     def is_standard(self) -> bool:
@@ -144,19 +159,32 @@ class Sysfs:
             also: Addresses of functions that carry links, whatever their class says.
         """
         rdma = self._rdma_devices()
-        self._vf_numbers.clear()
-        lasting: dict[str, tuple[int, PciFunction | None]] = {}
-        found = []
-        for address, inode in self._addresses():
-            known = self._functions.get(address)
-            if known is None or known[0] != inode:
-                known = inode, self._lasting(address)
-            lasting[address] = known
-            function = known[1]
-            if function is not None and (function.is_network or address in rdma or address in also):
-                found.append(self._passing(function, rdma.get(address, ())))
-        self._functions = lasting
+        found = [
+            self._passing(function, rdma.get(function.address, ()))
+            for function in self._every()
+            if function.is_network or function.address in rdma or function.address in also
+        ]
         return tuple(sorted(found, key=lambda function: function.address))
+
+    def chosen(self, choose: Callable[[PciFunction], bool]) -> tuple[PciFunction, ...]:
+        """Functions of a choice, and all that share an IOMMU group with one of them, by address."""
+        every = tuple(self._every())
+        first = {function.address for function in every if choose(function)}
+        groups = {function.iommu_group for function in every if function.address in first} - {None}
+        found = [
+            self._passing(function, ())
+            for function in every
+            if function.address in first or function.iommu_group in groups
+        ]
+        return tuple(sorted(found, key=lambda function: function.address))
+
+    def function(self, address: str) -> PciFunction | None:
+        """One function, whatever its class says; ``None`` when it is not there.
+
+        RDMA devices are not looked for.
+        """
+        lasting = self._lasting(address)
+        return None if lasting is None else self._passing(lasting, ())
 
     def has_function(self, address: str) -> bool:
         """Whether the function is in the machine now."""
@@ -210,6 +238,18 @@ class Sysfs:
                         yield entry.name, entry.inode()
         except OSError:
             return
+
+    def _every(self) -> Iterator[PciFunction]:
+        """All functions, by what lasts of them; those that are gone are forgotten."""
+        self._vf_numbers.clear()
+        lasting: dict[str, tuple[int, PciFunction | None]] = {}
+        for address, inode in self._addresses():
+            known = self._functions.get(address)
+            if known is None or known[0] != inode:
+                known = inode, self._lasting(address)
+            lasting[address] = known
+        self._functions = lasting
+        return (function for _, function in lasting.values() if function is not None)
 
     def _lasting(self, address: str) -> PciFunction | None:
         """What stays as it is while the function is there; ``None`` when it is gone already."""

@@ -11,6 +11,7 @@ Source: pyudev 0.24; measured without udevd (first event after 3 ms).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,10 @@ import trio
 from berth.errors import HostError
 
 SUBSYSTEMS: Final = ("pci", "infiniband")
-"""What is listened to."""
+"""What is listened to for NICs."""
+
+NETWORK: Final = frozenset({"net", "queues"})
+"""Subsystems whose events come with each pod, and are no device nodes."""
 
 UDEV_CONTROL: Final = Path("/run/udev/control")
 """Exists while udevd runs."""
@@ -50,16 +54,34 @@ def source() -> str:
     return "udev" if UDEV_CONTROL.exists() else "kernel"
 
 
+def every_subsystem(sys: Path = Path("/sys")) -> tuple[str, ...]:
+    """All subsystems that there are now, but those of `NETWORK`; blocks.
+
+    What a module adds later is not among them, so whoever listens looks around now and then.
+    """
+    found = set[str]()
+    for folder in (sys / "class", sys / "bus"):
+        try:
+            found |= {path.name for path in folder.iterdir()}
+        except OSError:
+            continue
+    return tuple(sorted(found - NETWORK))
+
+
 class UeventMonitor:
-    """Hears the events of `SUBSYSTEMS` from its making on.
+    """Hears the events of some subsystems from its making on.
 
     Making one blocks (the C library is looked for by a subprocess); nothing else does.
+
+    Args:
+        subsystems: Whose events are heard.
 
     Raises:
         HostError: There is no libudev, or the kernel gives no such socket.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, subsystems: Iterable[str] = SUBSYSTEMS) -> None:
+        self._subsystems = tuple(subsystems)
         self._context = _context()
         self._monitor = self._open()
 
@@ -90,7 +112,7 @@ class UeventMonitor:
     def _open(self) -> Any:
         try:
             monitor = pyudev.Monitor.from_netlink(self._context, source=source())
-            for subsystem in SUBSYSTEMS:
+            for subsystem in self._subsystems:
                 monitor.filter_by(subsystem)
             monitor.start()
         except OSError as error:

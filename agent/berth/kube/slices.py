@@ -134,6 +134,11 @@ def device_json(device: Device) -> dict[str, Any]:
         }
     if device.shared:
         result["allowMultipleAllocations"] = True
+    if device.taints:
+        result["taints"] = [
+            {"key": taint.key, "value": taint.value, "effect": taint.effect}
+            for taint in device.taints
+        ]
     return result
 
 

@@ -49,17 +49,60 @@ class Capacity:
 
 
 @attrs.frozen(kw_only=True)
+class Taint:
+    """Keeps claims that do not tolerate it from being given a device.
+
+    Attributes:
+        key: Qualified by a domain.
+        effect: ``NoSchedule``, ``NoExecute`` or ``None``.
+    """
+
+    key: str
+    value: str
+    effect: str
+
+
+@attrs.frozen(kw_only=True)
+class CounterSet:
+    """What several devices of a pool draw on; the sum of what they draw is never more.
+
+    Attributes:
+        name: DNS label, unique in its pool.
+        counters: Amounts in base units, by DNS labels; at most 32.
+    """
+
+    name: str
+    counters: Mapping[str, int]
+
+
+@attrs.frozen(kw_only=True)
+class Consumption:
+    """What one device draws from a `CounterSet` while it is allocated.
+
+    Attributes:
+        counter_set: Name of the set.
+        counters: Amounts in base units, each of a counter of the set.
+    """
+
+    counter_set: str
+    counters: Mapping[str, int]
+
+
+@attrs.frozen(kw_only=True)
 class Device:
     """One device as its slice tells it.
 
     Attributes:
         name: DNS label, unique in its pool, the same over reboots and renames.
         identity: What the thing is, physically; also its key in the ledger.
-        type: ``nic``, ``nic-shared``, ``nic-vfio``, ``rdma``.
+        type: ``nic``, ``nic-shared``, ``nic-vfio``, ``rdma``, ``gpu``, ``mig``, ``vfio``,
+            ``generic``.
         attributes: Bare names belong to the driver's domain.
         shared: The device may be allocated to several claims, by its capacities.
+        taints: What keeps claims from it for now.
         bucket: Devices of one bucket are placed side by side, so that what changes together is
             written together.
+        consumes: At most two.
     """
 
     name: str
@@ -69,7 +112,9 @@ class Device:
     attributes: Mapping[str, Attribute]
     capacity: Mapping[str, Capacity] = attrs.field(factory=dict)
     shared: bool = False
+    taints: tuple[Taint, ...] = ()
     bucket: str = ""
+    consumes: tuple[Consumption, ...] = ()
 
 
 class NicKind(Enum):

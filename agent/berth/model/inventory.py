@@ -8,6 +8,7 @@ from functools import cached_property
 import attrs
 
 from berth.model.device import Device, Nic
+from berth.model.peripheral import Peripheral
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -16,11 +17,13 @@ class Inventory:
 
     Attributes:
         nics: Every NIC seen or held, offered or not, ordered by name.
+        peripherals: Every other device that a group selects or somebody holds, ordered by name.
         devices: What is to be published, in publication order.
         warnings: What an operator should know of this snapshot, one sentence each.
     """
 
     nics: tuple[Nic, ...] = ()
+    peripherals: tuple[Peripheral, ...] = ()
     devices: tuple[Device, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -33,6 +36,11 @@ class Inventory:
     def nic_by_identity(self) -> Mapping[str, Nic]:
         """NICs by what they physically are."""
         return {nic.identity: nic for nic in self.nics}
+
+    @cached_property
+    def peripheral_by_name(self) -> Mapping[str, Peripheral]:
+        """Peripherals by their slice name."""
+        return {peripheral.name: peripheral for peripheral in self.peripherals}
 
     @cached_property
     def device_by_name(self) -> Mapping[str, Device]:

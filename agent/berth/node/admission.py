@@ -16,10 +16,11 @@ import attrs
 
 from berth.errors import ClaimError
 from berth.kube.quantity import parse_quantity
-from berth.model.claim import Claim, DeviceResult
+from berth.model.claim import Claim, ClaimRef, DeviceResult
 from berth.model.device import Nic, NicMode
+from berth.model.peripheral import ABSENT, Peripheral
 from berth.nic.config.devicefacts import Target
-from berth.node.ledger import Hold, Ledger
+from berth.node.ledger import Hold, Ledger, PluginHolder
 from berth.node.snapshot import Snapshot
 
 CLOSED: Final = "not-connected"
@@ -67,6 +68,12 @@ def admit(claim: Claim, snapshot: Snapshot, ledger: Ledger) -> Admission:
     targets: list[Target] = []
     holds: list[Hold] = []
     for result in claim.results:
+        peripheral = snapshot.inventory.peripheral_by_name.get(result.device)
+        if peripheral is not None:
+            waiting = _admit_peripheral(claim, result, peripheral, ledger, holds)
+            if waiting is not None:
+                return waiting
+            continue
         nic = snapshot.inventory.nic_by_name.get(result.device)
         if nic is None:
             return Waiting(reason=f"{result.device} is not seen on this node")
@@ -76,7 +83,7 @@ def admit(claim: Claim, snapshot: Snapshot, ledger: Ledger) -> Admission:
         hold = _hold(claim, result, nic, snapshot)
         against = _against(hold, ledger)
         if against:
-            return Waiting(reason=_held_text(nic, against), holders=against)
+            return Waiting(reason=_held_text(nic.name, against), holders=against)
         waiting = _judge(nic)
         if waiting is not None:
             return waiting
@@ -85,14 +92,55 @@ def admit(claim: Claim, snapshot: Snapshot, ledger: Ledger) -> Admission:
             return Waiting(reason=f"the link of {result.device} is not seen")
         targets.append(Target(result=result, facts=facts))
         holds.append(hold)
-    _require_one_pod(claim)
+    if targets:
+        _require_one_pod(claim)
     return Admitted(targets=tuple(targets), holds=tuple(holds))
+
+
+def _admit_peripheral(
+    claim: Claim,
+    result: DeviceResult,
+    peripheral: Peripheral,
+    ledger: Ledger,
+    holds: list[Hold],
+) -> Waiting | None:
+    """Judge a device that stays where it is; what it takes in the ledger is added to ``holds``."""
+    if peripheral.exclusion is not None:
+        return Waiting(reason=f"{peripheral.name} is not offered now ({peripheral.exclusion})")
+    if peripheral.unhealthy == ABSENT:
+        return Waiting(reason=f"{peripheral.name} is not seen on this node")
+    if result.admin_access:
+        return None
+    wanted = peripheral_holds(claim.ref, result, peripheral)
+    conflict = ledger.conflict(wanted)
+    if conflict is not None:
+        reason = _held_text(peripheral.name, conflict.holders)
+        return Waiting(reason=reason, holders=conflict.holders)
+    holds.extend(wanted)
+    return None
+
+
+def peripheral_holds(
+    ref: ClaimRef, result: DeviceResult, peripheral: Peripheral
+) -> tuple[Hold, ...]:
+    """What a claim takes in the ledger for a device that stays where it is."""
+    return tuple(
+        Hold(
+            key=key,
+            device=peripheral.name,
+            holder=ref,
+            share=result.share_id,
+            slots=_slots(result),
+            limit=peripheral.slots,
+        )
+        for key in peripheral.keys
+    )
 
 
 def _require_one_pod(claim: Claim) -> None:
     """A link is in one namespace; a second pod of the claim would start without it."""
     pods = [consumer.name for consumer in claim.consumers if consumer.is_pod]
-    if len(pods) > 1 and any(not result.admin_access for result in claim.results):
+    if len(pods) > 1:
         raise ClaimError(
             f"claim {claim.ref}",
             f"is reserved for {len(pods)} pods: {', '.join(sorted(pods))}",
@@ -127,13 +175,13 @@ def _judge(nic: Nic) -> Waiting | None:
 
 def _hold(claim: Claim, result: DeviceResult, nic: Nic, snapshot: Snapshot) -> Hold:
     if nic.mode is not NicMode.SHARED:
-        return Hold(key=nic.identity, device=nic.name, claim=claim.ref)
+        return Hold(key=nic.identity, device=nic.name, holder=claim.ref)
     device = snapshot.inventory.device_by_name.get(nic.name)
     slots = device.capacity.get("slots") if device is not None else None
     return Hold(
         key=nic.identity,
         device=nic.name,
-        claim=claim.ref,
+        holder=claim.ref,
         share=result.share_id,
         slots=_slots(result),
         limit=slots.value if slots is not None else 1,
@@ -152,6 +200,11 @@ def _against(hold: Hold, ledger: Ledger) -> tuple[Hold, ...]:
     return conflict.holders if conflict is not None else ()
 
 
-def _held_text(nic: Nic, holders: Sequence[Hold]) -> str:
-    claims = ", ".join(f"{hold.claim} ({hold.claim.uid})" for hold in holders)
-    return f"{nic.name} is held by claim {claims}"
+def _held_text(device: str, holders: Sequence[Hold]) -> str:
+    each = dict.fromkeys(
+        str(hold.holder)
+        if isinstance(hold.holder, PluginHolder)
+        else f"claim {hold.holder} ({hold.holder.uid})"
+        for hold in holders
+    )
+    return f"{device} is held by {', '.join(each)}"

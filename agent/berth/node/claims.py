@@ -119,6 +119,23 @@ class Claims:
         if not await self._ending.end(ref.uid):
             _log.warning("claim undone, its NICs follow", claim=ref)
 
+    async def renew(self) -> None:
+        """Write anew what prepared claims hand out of devices that have other nodes than before.
+
+        Done once at a start: meanwhile a driver may have been loaded anew. What fails is told and
+        left to the next prepare.
+        """
+        for record in self._records.all():
+            async with self._records.lock(record.claim.uid):
+                current = self._records.get(record.claim.uid)
+                if current is None or not current.has_peripherals or not self._stands(current):
+                    continue
+                try:
+                    if await self._renew(current) != current:
+                        await self._papers.write(self._records.get(record.claim.uid) or current)
+                except BerthError as error:
+                    _log.warning("claim not renewed", claim=record.claim, reason=error)
+
     def of_pod(self, pod_uid: str) -> tuple[ClaimRecord, ...]:
         """The prepared claims that the pod uses."""
         return self._records.of_pod(pod_uid)
@@ -182,8 +199,18 @@ class Claims:
             return None
         if current.has_nics:
             await self._reservation.wait_open(current.claim)
+        if current.has_peripherals:
+            current = await self._renew(current)
         await self._papers.write(current)
         return current
+
+    async def _renew(self, record: ClaimRecord) -> ClaimRecord:
+        """The record with the nodes that its devices have now."""
+        glimpse = await self._reservation.glimpse()
+        renewed = record.with_peripherals(glimpse.snapshot.inventory.peripheral_by_name)
+        if renewed != record:
+            await self._records.put(renewed)
+        return renewed
 
     async def _reread(self, record: ClaimRecord) -> ClaimRecord | None:
         """The record with those who use the claim now; ``None`` if it has other devices now."""

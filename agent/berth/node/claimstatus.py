@@ -132,9 +132,12 @@ class ClaimStatus:
         self._off = False
 
     def tell(self, record: ClaimRecord) -> None:
-        """The claim is like this now; never blocks, and nothing is written if nothing changed."""
+        """The claim is like this now; never blocks, and nothing is written if nothing changed.
+
+        Of devices that are not moved there is nothing to tell that the allocation does not say.
+        """
         uid = record.claim.uid
-        if self._off or uid in self._refused or not record.devices:
+        if self._off or uid in self._refused or not record.has_nics:
             return
         at = now_text()
         devices = tuple(device_status(device, at=at) for device in record.devices)

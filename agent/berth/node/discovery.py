@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 import trio
@@ -27,10 +27,13 @@ from berth.host.sysfs import Sysfs
 from berth.host.uevents import ProductNames, Uevent
 from berth.model.device import Exclusion
 from berth.model.inventory import Inventory
+from berth.model.peripheral import Peripheral
+from berth.node.given import Given
 from berth.node.journal import InventoryJournal
 from berth.node.machinewatch import Watch, watch_machine
 from berth.node.records import Records
 from berth.node.relevance import Relevance
+from berth.node.shelf import Shelf
 from berth.node.sighting import Memory, Outlook
 from berth.node.snapshot import Snapshot, judge
 from berth.runtime.backoff import BackOff
@@ -60,6 +63,18 @@ class Looks(Protocol):
         """Look, as `berth.host.scan.Scanner` does."""
 
 
+class Stocked(Protocol):
+    """Who keeps what the machine has beside NICs."""
+
+    @property
+    def peripherals(self) -> Latest[tuple[Peripheral, ...]]:
+        """What was seen last."""
+
+    @property
+    def warnings(self) -> Latest[tuple[str, ...]]:
+        """What an operator should know of the settings."""
+
+
 @attrs.frozen(kw_only=True)
 class DiscoveryStatistics:
     """Figures for the operator and for tests.
@@ -85,6 +100,9 @@ class Discovery:
         toward: Addresses whose way out must stay: the API server's.
         own_addresses: Addresses by which the node is reached now.
         stirred: Called when something changed that may bring a NIC home.
+        driver: Our driver's name.
+        stocks: Who keeps the other devices, each sort.
+        given: What the device plugin gave.
         scanner: Looks at the machine; ``None`` for one over ``sysfs``.
         watch: Listens to the machine.
     """
@@ -98,11 +116,17 @@ class Discovery:
         toward: Callable[[], Iterable[str]],
         own_addresses: Callable[[], Iterable[str]],
         stirred: Callable[[], None],
+        driver: str = "",
+        stocks: Sequence[Stocked] = (),
+        given: Shelf[Given] | None = None,
         scanner: Looks | None = None,
         watch: Watch = watch_machine,
     ) -> None:
         self.inventory: Latest[Inventory] = Latest(Inventory())
         self._records = records
+        self._driver = driver
+        self._stocks = tuple(stocks)
+        self._given = given
         self._table = table
         self._scanner = scanner or Scanner(sysfs, product=ProductNames().of_function)
         self._watch = watch
@@ -183,7 +207,12 @@ class Discovery:
         """
         async with trio.open_nursery() as nursery:
             await nursery.start(self._watch, self._heard, self._plugged)
-            nursery.start_soon(self._follow_records)
+            nursery.start_soon(self._follow, self._records.changes)
+            for stock in self._stocks:
+                nursery.start_soon(self._follow, stock.peripherals)
+                nursery.start_soon(self._follow, stock.warnings)
+            if self._given is not None:
+                nursery.start_soon(self._follow, self._given.changes)
             await self._look_or_wait()
             task_status.started()
             await self._look_when_due()
@@ -236,6 +265,10 @@ class Discovery:
             closed=self._closed,
             refused=dict(self._refused),
             own_addresses=tuple(self._own_addresses()),
+            driver=self._driver,
+            peripherals=tuple(one for stock in self._stocks for one in stock.peripherals.get()),
+            remarks=tuple(text for stock in self._stocks for text in stock.warnings.get()),
+            given=self._given.all() if self._given is not None else (),
         )
         snapshot = judge(scan, outlook, self._memory)
         self._memory = snapshot.memory
@@ -257,10 +290,10 @@ class Discovery:
         self._stirred()
         self.look_again()
 
-    async def _follow_records(self) -> None:
-        version = self._records.changes.version
+    async def _follow(self, news: Latest[Any]) -> None:
+        version = news.version
         while True:
-            version = await self._records.changes.wait_changed(version)
+            version = await news.wait_changed(version)
             self.look_again()
 
 

@@ -12,20 +12,32 @@ from __future__ import annotations
 import json
 from typing import TypeVar
 
+import attrs
+
 from berth.errors import StateError
+from berth.generic.identity import Memory
+from berth.gpu.witness import Remembered
 from berth.model import jsontext
 from berth.model.structure import Misfit, from_json, to_json
 from berth.nic.record import NicRecord
+from berth.node.given import Given
 from berth.node.record import SCHEMA, ClaimRecord
 
 T = TypeVar("T")
+
+
+@attrs.frozen(kw_only=True)
+class KnownGpus:
+    """What NVML said last of every GPU."""
+
+    gpus: tuple[Remembered, ...]
 
 
 class DamagedRecord(StateError):
     """A file is no record of any program; it is set aside, unlike one of a newer program."""
 
 
-def to_bytes(record: ClaimRecord | NicRecord) -> bytes:
+def to_bytes(record: ClaimRecord | Given | NicRecord | Memory | KnownGpus) -> bytes:
     """The file of a record."""
     document = {"schema": SCHEMA, "record": to_json(record)}
     # Indented it would be written by Python instead of C, for four times as long.
@@ -40,6 +52,21 @@ def claim_from_bytes(content: bytes, *, where: str) -> ClaimRecord:
         StateError: It is one of a newer program.
     """
     return _from_bytes(content, ClaimRecord, where)
+
+
+def given_from_bytes(content: bytes, *, where: str) -> Given:
+    """Read the file of what the device plugin gave; raises as `claim_from_bytes` does."""
+    return _from_bytes(content, Given, where)
+
+
+def memory_from_bytes(content: bytes, *, where: str) -> Memory:
+    """Read what a survey of device nodes left; raises as `claim_from_bytes` does."""
+    return _from_bytes(content, Memory, where)
+
+
+def gpus_from_bytes(content: bytes, *, where: str) -> tuple[Remembered, ...]:
+    """Read what NVML said last; raises as `claim_from_bytes` does."""
+    return _from_bytes(content, KnownGpus, where).gpus
 
 
 def nic_from_bytes(content: bytes, *, where: str) -> NicRecord:

@@ -96,6 +96,17 @@ def _held(
 ) -> HeldDevice:
     device = snapshot.inventory.device_by_name.get(result.device)
     attributes: Mapping[str, Attribute] = device.attributes if device is not None else {}
+    peripheral = snapshot.inventory.peripheral_by_name.get(result.device)
+    if peripheral is not None:
+        return HeldDevice(
+            result=result,
+            identity=peripheral.identity,
+            type=peripheral.type,
+            attributes=peripheral.attributes,
+            slots=slots[0],
+            slot_limit=slots[1],
+            peripheral=attrs.evolve(peripheral, held_by=()),
+        )
     return HeldDevice(
         result=result,
         identity=snapshot.inventory.nic_by_name[result.device].identity,

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.cdi.document import CdiDevice, Mount
+from berth.cdi.document import CdiDevice
 from berth.cdi.store import CdiStore
 from berth.metadata.document import DeviceEntry, RequestMetadata
 from berth.metadata.store import MetadataStore
 from berth.model.claim import PreparedClaim, PreparedDevice
+from berth.model.edits import Edits, Mount, joined
 from berth.node.record import ClaimRecord, HeldDevice
 
 NIC = "nic"
 METADATA = "metadata"
 
 _MARKER = "BERTH_CLAIM_"
+_LOOKING = "DRA_ADMIN_ACCESS=true"
 
 
 def marker(record: ClaimRecord) -> str:
@@ -26,7 +28,7 @@ def marker(record: ClaimRecord) -> str:
 
     One name per claim, since a second entry of the same name would replace the first.
     """
-    devices = ",".join(d.result.device for d in record.devices if d.nic is not None)
+    devices = ",".join(d.result.device for d in record.devices if d.keys)
     return f"{_MARKER}{record.claim.uid.replace('-', '')}={devices}"
 
 
@@ -53,7 +55,9 @@ class Handout:
         devices = []
         for device in record.devices:
             request = device.result.base_request
-            ids = [self._cdi.id(NIC, _name(record, device))] if device.nic is not None else []
+            ids = []
+            if _edits(record, device):
+                ids.append(self._cdi.id(_kind(device), _name(record, device)))
             if request not in seen:
                 ids.append(self._cdi.id(METADATA, _request_name(record, request)))
             seen.add(request)
@@ -76,7 +80,8 @@ class Handout:
         """
         await self.write_metadata(record)
         uid = record.claim.uid
-        await self._cdi.write(NIC, uid, _nic_devices(record))
+        for kind in dict.fromkeys((NIC, *map(_kind, record.devices))):
+            await self._cdi.write(kind, uid, _devices(record, kind), _common(record, kind))
         await self._cdi.write(METADATA, uid, self._metadata_devices(record))
 
     async def write_metadata(self, record: ClaimRecord) -> None:
@@ -102,19 +107,19 @@ class Handout:
         return await self._cdi.claims() | await self._metadata.claims()
 
     async def devices(self, claim_uid: str) -> tuple[str, ...]:
-        """Devices that the claim's CDI file names: evidence when its record is lost."""
+        """Devices that the claim's CDI files name: evidence when its record is lost."""
         names: list[str] = []
-        for entry in await self._cdi.environment(NIC, claim_uid):
+        for entry in await self._cdi.environment(claim_uid):
             name, _, value = entry.partition("=")
             if name.startswith(_MARKER):
                 names.extend(value.split(","))
-        return tuple(names)
+        return tuple(dict.fromkeys(names))
 
     def _metadata_devices(self, record: ClaimRecord) -> list[CdiDevice]:
         return [
             CdiDevice(
                 name=_request_name(record, metadata.base_request),
-                mounts=(self._mount(metadata),),
+                edits=Edits(mounts=(self._mount(metadata),)),
             )
             for metadata in request_metadata(record)
         ]
@@ -153,13 +158,34 @@ def _entry(device: HeldDevice) -> DeviceEntry:
     )
 
 
-def _nic_devices(record: ClaimRecord) -> list[CdiDevice]:
-    env = (marker(record),)
+def _kind(device: HeldDevice) -> str:
+    """The file that a device stands in: containers get what is common to all of a file."""
+    return device.peripheral.kind if device.peripheral is not None else NIC
+
+
+def _devices(record: ClaimRecord, kind: str) -> list[CdiDevice]:
     return [
-        CdiDevice(name=_name(record, device), env=env)
+        CdiDevice(name=_name(record, device), edits=edits)
         for device in record.devices
-        if device.nic is not None
+        if _kind(device) == kind and (edits := _edits(record, device))
     ]
+
+
+def _edits(record: ClaimRecord, device: HeldDevice) -> Edits:
+    """What a container gets of one device; of a NIC that is only looked at, nothing."""
+    one = device.peripheral
+    if one is not None and device.result.admin_access:
+        return joined((Edits(env=(_LOOKING,)), one.admin))
+    own = one.edits if one is not None else Edits()
+    return joined((Edits(env=(marker(record),)), own)) if device.keys else own
+
+
+def _common(record: ClaimRecord, kind: str) -> Edits:
+    return joined(
+        device.peripheral.common
+        for device in record.devices
+        if device.peripheral is not None and device.peripheral.kind == kind
+    )
 
 
 def _name(record: ClaimRecord, device: HeldDevice) -> str:

@@ -1,21 +1,25 @@
 """Who holds what: one compare-and-set in one place, behind every door.
 
 A device has keys, which are physical things and not names: two devices that cannot be used at the
-same time share a key. A hold takes all keys of a claim at once, or none.
+same time share a key. A holder takes all keys that it wants at once, or none.
+
+A holder is a claim, or what kubelet's device plugin interface gave to a container.
 
 Invariants: an exclusive key has at most one hold; a shared key has at most one hold per share and
 never more slots than it offers; every hold stands in a record on disk before anybody is told.
-Knowingly left out until the device plugin exists: holds of that door.
+
+Source: gpu-and-health.md §5.3, L1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 
 from berth.model.claim import ClaimRef
+from berth.model.resource import ContainerRef
 from berth.runtime.latest import Latest
 
 UNKNOWN: Final = "?"
@@ -23,8 +27,40 @@ UNKNOWN: Final = "?"
 
 
 @attrs.frozen(kw_only=True)
+class PluginHolder:
+    """Ids that kubelet gave to a container through the device plugin.
+
+    Attributes:
+        uid: Our own name for it; the interface has none.
+        since: When it was asked for, as text for people.
+        container: Who has them; ``None`` until kubelet's PodResources told, since the plugin is
+            asked for ids alone.
+        missed: Kubelet's last list did not show it: it may be free soon.
+    """
+
+    uid: str
+    resource: str
+    ids: tuple[str, ...]
+    since: str
+    container: ContainerRef | None = None
+    missed: bool = False
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a container is known to have it."""
+        return self.container is not None and not self.missed
+
+    def __str__(self) -> str:
+        who = str(self.container) if self.container else "a pod that kubelet has not named yet"
+        return f"{who}, through {self.resource} since {self.since}"
+
+
+Holder: TypeAlias = "ClaimRef | PluginHolder"
+
+
+@attrs.frozen(kw_only=True)
 class Hold:
-    """One claim's hold on one key.
+    """One holder's hold on one key.
 
     Attributes:
         key: What is held, such as ``pci:0000:41:00.0``.
@@ -36,7 +72,7 @@ class Hold:
 
     key: str
     device: str
-    claim: ClaimRef
+    holder: Holder
     share: str | None = None
     slots: int = 1
     limit: int = 1
@@ -54,7 +90,7 @@ class Ledger:
     """Every hold of the node; changed on the trio thread alone, never across an ``await``.
 
     Attributes:
-        releases: Counts the releases, for those who wait for one.
+        releases: Counts what may let somebody in who waits: releases, and news of a holder.
     """
 
     def __init__(self) -> None:
@@ -64,7 +100,7 @@ class Ledger:
     def take(self, holds: Sequence[Hold]) -> Conflict | None:
         """Take all of ``holds``, or none.
 
-        A hold that the same claim has already is no conflict and is not taken twice.
+        A hold that the same holder has already is no conflict and is not taken twice.
 
         Returns:
             The first conflict, or ``None`` when all are taken now.
@@ -84,11 +120,20 @@ class Ledger:
                 return Conflict(wanted=hold, holders=against)
         return None
 
-    def rekey(self, claim_uid: str, old: str, new: str) -> None:
-        """A virtual link that the claim holds is known by another key now."""
-        moved = [h for h in self._holds.get(old, ()) if h.claim.uid == claim_uid]
-        self.release(claim_uid, old)
+    def rekey(self, holder_uid: str, old: str, new: str) -> None:
+        """A virtual link that a claim holds is known by another key now."""
+        moved = [h for h in self._holds.get(old, ()) if h.holder.uid == holder_uid]
+        self.release(holder_uid, old)
         self.restore(attrs.evolve(hold, key=new) for hold in moved)
+
+    def renew(self, holds: Sequence[Hold]) -> None:
+        """More is known of a holder: its holds are these now, on the same keys or fewer of them."""
+        for uid in {hold.holder.uid for hold in holds}:
+            for key, present in self._holds.items():
+                self._holds[key] = [h for h in present if h.holder.uid != uid]
+        self.restore(holds)
+        self._holds = {key: present for key, present in self._holds.items() if present}
+        self.releases.set(self.releases.get() + 1)
 
     def restore(self, holds: Iterable[Hold]) -> None:
         """Enter holds found on disk as they are: what stood before is not judged anew."""
@@ -97,15 +142,15 @@ class Ledger:
             if hold not in present:
                 present.append(hold)
 
-    def release(self, claim_uid: str, key: str | None = None) -> None:
-        """Drop the claim's holds (on ``key`` alone if given); unknown ones are no fault.
+    def release(self, holder_uid: str, key: str | None = None) -> None:
+        """Drop the holder's holds (on ``key`` alone if given); unknown ones are no fault.
 
         Whoever waits for a release is woken only if there was one.
         """
         dropped = False
         for held_key in [key] if key is not None else list(self._holds):
             holds = self._holds.pop(held_key, [])
-            kept = [h for h in holds if h.claim.uid != claim_uid]
+            kept = [h for h in holds if h.holder.uid != holder_uid]
             if kept:
                 self._holds[held_key] = kept
             dropped |= len(kept) < len(holds)
@@ -125,7 +170,7 @@ class Ledger:
 
     def _against(self, wanted: Hold, also: Sequence[Hold]) -> tuple[Hold, ...]:
         others = [
-            *(h for h in self._holds.get(wanted.key, ()) if h.claim.uid != wanted.claim.uid),
+            *(h for h in self._holds.get(wanted.key, ()) if h.holder.uid != wanted.holder.uid),
             *(h for h in also if h.key == wanted.key),
         ]
         if wanted.share is None:
@@ -133,6 +178,6 @@ class Ledger:
         same = [h for h in others if h.share in (None, wanted.share)]
         if same:
             return tuple(same)
-        own = [h for h in self._holds.get(wanted.key, ()) if h.claim.uid == wanted.claim.uid]
+        own = [h for h in self._holds.get(wanted.key, ()) if h.holder.uid == wanted.holder.uid]
         taken = sum(h.slots for h in [*others, *own])
         return tuple(others) if taken + wanted.slots > wanted.limit else ()

@@ -13,6 +13,7 @@ import attrs
 
 from berth.model.claim import ClaimRef, Consumer, DeviceResult, NetworkData
 from berth.model.device import Attribute
+from berth.model.peripheral import ABSENT, Peripheral
 from berth.nic.record import NicRecord, Stage
 
 SCHEMA: Final = 1
@@ -28,7 +29,10 @@ class HeldDevice:
         identity: What the device physically is; the ledger's key.
         attributes: As published when the claim was prepared, for its metadata.
         slots: How many slots of a shared device it takes, of ``slot_limit``.
-        nic: What is done to the NIC; ``None`` for admin access, which touches nothing.
+        nic: What is done to the NIC; ``None`` for admin access, which touches nothing, and for
+            what is no NIC.
+        peripheral: What containers get of a device that is not moved, as it was when the claim was
+            prepared last; ``None`` for a NIC.
         told: How the metadata says that the NIC looks in its pod; ``None`` before it was there.
     """
 
@@ -39,7 +43,24 @@ class HeldDevice:
     slots: int = 1
     slot_limit: int = 1
     nic: NicRecord | None = None
+    peripheral: Peripheral | None = None
     told: NetworkData | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What it takes in the ledger: nothing if it is only looked at."""
+        if self.nic is not None:
+            return (self.identity,)
+        if self.peripheral is not None and not self.result.admin_access:
+            return self.peripheral.keys
+        return ()
+
+    @property
+    def share(self) -> str | None:
+        """Its share's UUID if it has others beside it, ``None`` if it has the device alone."""
+        if self.nic is not None:
+            return self.result.share_id if self.nic.is_child else None
+        return self.result.share_id
 
     @property
     def is_told(self) -> bool:
@@ -80,6 +101,35 @@ class ClaimRecord:
         devices[index] = attrs.evolve(devices[index], nic=nic, identity=nic.identity)
         return attrs.evolve(self, devices=tuple(devices))
 
+    def with_peripherals(self, seen: Mapping[str, Peripheral]) -> ClaimRecord:
+        """The record with what containers get now of devices that are not moved.
+
+        Args:
+            seen: By slice name; numbers and nodes change when a device is plugged in again.
+        """
+        devices = tuple(
+            attrs.evolve(device, peripheral=_renewed(device.peripheral, seen))
+            if device.peripheral is not None
+            else device
+            for device in self.devices
+        )
+        return attrs.evolve(self, devices=devices)
+
+    def after_reboot(self) -> ClaimRecord:
+        """The record with what still means the same in another boot."""
+        devices = tuple(
+            attrs.evolve(device, peripheral=device.peripheral.after_reboot())
+            if device.peripheral is not None
+            else device
+            for device in self.devices
+        )
+        return attrs.evolve(self, devices=devices)
+
+    @property
+    def has_peripherals(self) -> bool:
+        """Whether any of its devices stays where it is."""
+        return any(device.peripheral is not None for device in self.devices)
+
     @property
     def has_nics(self) -> bool:
         """Whether any of its devices is brought into a pod."""
@@ -93,3 +143,11 @@ class ClaimRecord:
     def serves_pod(self, pod_uid: str) -> bool:
         """Whether the pod is one of the claim's consumers."""
         return any(c.is_pod and c.uid == pod_uid for c in self.consumers)
+
+
+def _renewed(known: Peripheral, seen: Mapping[str, Peripheral]) -> Peripheral:
+    """What was given, by the nodes of now; its keys stay, since the ledger has them."""
+    now = seen.get(known.name)
+    if now is None or now.identity != known.identity or now.unhealthy == ABSENT:
+        return known
+    return attrs.evolve(known, edits=now.edits, admin=now.admin, common=now.common)

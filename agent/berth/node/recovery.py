@@ -83,7 +83,8 @@ class Recovery:
                     rule="the name cannot change while claims are prepared",
                     mend=f'set it back to "{record.driver}" until they are gone',
                 )
-            self._ledger.restore(holds_of(record))
+            known = record if record.boot_id == self._boot_id else record.after_reboot()
+            self._ledger.restore(holds_of(known))
 
     async def finish(self) -> None:
         """Bring every record to where it should be; what fails is left to the return queue."""
@@ -119,6 +120,7 @@ class Recovery:
 
     async def _at_home_by_nature(self, record: ClaimRecord) -> ClaimRecord:
         async with self._records.lock(record.claim.uid):
+            record = record.after_reboot()
             for index, device in enumerate(record.devices):
                 if device.nic is not None:
                     record = record.with_nic(index, _after_reboot(device.nic))
@@ -148,23 +150,16 @@ def holds_of(record: ClaimRecord) -> tuple[Hold, ...]:
     """The ledger's entries that a record stands for."""
     return tuple(
         Hold(
-            key=device.identity,
+            key=key,
             device=device.result.device,
-            claim=record.claim,
-            share=_share(record, index),
+            holder=record.claim,
+            share=device.share,
             slots=device.slots,
             limit=device.slot_limit,
         )
-        for index, device in enumerate(record.devices)
-        if device.nic is not None
+        for device in record.devices
+        for key in device.keys
     )
-
-
-def _share(record: ClaimRecord, index: int) -> str | None:
-    device = record.devices[index]
-    if device.nic is None or not device.nic.is_child:
-        return None
-    return device.result.share_id
 
 
 def _after_reboot(nic: NicRecord) -> NicRecord:

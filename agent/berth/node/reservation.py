@@ -24,7 +24,7 @@ from berth.model.claim import Claim, ClaimRef
 from berth.model.inventory import Inventory
 from berth.node.admission import Admission, Admitted, Waiting, admit
 from berth.node.claimstatus import now_text
-from berth.node.ledger import UNKNOWN, Hold, Ledger
+from berth.node.ledger import UNKNOWN, Hold, Ledger, PluginHolder
 from berth.node.record import ClaimRecord
 from berth.node.records import Records
 from berth.node.snapshot import Snapshot
@@ -163,7 +163,7 @@ class Reservation:
         admission = admit(claim, snapshot, self._ledger)
         if isinstance(admission, Waiting):
             return admission
-        if admission.holds and self._closed.get():
+        if admission.targets and self._closed.get():
             return Waiting(reason=_closed_text(self._closed.get()))
         if self._ledger.take(admission.holds) is not None:
             return Waiting(reason="two of its requests name one device")
@@ -195,42 +195,47 @@ class Reservation:
             ClaimError: A holder's claim lives: the scheduler gave one device to two claims.
         """
         for hold in holders:
-            if hold.claim.uid in gone or hold.claim.namespace == UNKNOWN:
-                continue
-            lives: bool | None = None
-            with trio.move_on_after(_ASK_S):
-                lives = await self._lives(hold)
-            if lives:
-                raise ClaimError(
-                    hold.device,
-                    f"is held by claim {hold.claim} ({hold.claim.uid}), which is in use",
-                    mend=f"it is free when {_pods(self._records.get(hold.claim.uid))} ends",
-                )
-            if lives is False:
-                gone.add(hold.claim.uid)
+            holder = hold.holder
+            if isinstance(holder, PluginHolder):
+                _require_unused(hold.device, holder)
+            elif holder.uid not in gone and holder.namespace != UNKNOWN:
+                await self._require_gone(hold.device, holder, gone)
+
+    async def _require_gone(self, device: str, holder: ClaimRef, gone: set[str]) -> None:
+        lives: bool | None = None
+        with trio.move_on_after(_ASK_S):
+            lives = await self._lives(device, holder)
+        if lives:
+            raise ClaimError(
+                device,
+                f"is held by claim {holder} ({holder.uid}), which is in use",
+                mend=f"it is free when {_pods(self._records.get(holder.uid))} ends",
+            )
+        if lives is False:
+            gone.add(holder.uid)
 
     async def _end_ready(self, holders: Iterable[Hold], gone: Collection[str]) -> bool:
         """End the claims that have no use for their holds and no NIC in a pod; whether any was."""
         ended = False
-        for uid in dict.fromkeys(hold.claim.uid for hold in holders):
+        for uid in dict.fromkeys(hold.holder.uid for hold in holders):
             if uid in gone and not _is_away(self._records.get(uid)):
                 ended |= await self._end(uid)
         return ended
 
-    async def _lives(self, hold: Hold) -> bool | None:
-        """Whether the claim of a hold still has a use for the device; ``None`` if nobody says."""
-        record = self._records.get(hold.claim.uid)
+    async def _lives(self, device: str, holder: ClaimRef) -> bool | None:
+        """Whether a claim still has a use for the device; ``None`` if nobody says."""
+        record = self._records.get(holder.uid)
         if record is not None and (record.revoked or await self._pods_ended(record)):
             return False
         try:
-            claim = await self._api.get_claim(hold.claim, driver=self._driver)
+            claim = await self._api.get_claim(holder, driver=self._driver)
         except ClaimError:
             return False
         except KubeError as error:
             return False if error.status == 404 else None
         except BerthError:
             return None
-        return any(result.device == hold.device for result in claim.results)
+        return any(result.device == device for result in claim.results)
 
     async def _pods_ended(self, record: ClaimRecord) -> bool:
         """Whether every pod of the claim has ended, or is ending.
@@ -259,6 +264,16 @@ async def _wait_any_change(seen: Versions) -> None:
 
             for latest, version in seen:
                 nursery.start_soon(wait, latest, version)
+
+
+def _require_unused(device: str, holder: PluginHolder) -> None:
+    """Refuse at once what a container has; what nobody seems to have may be free soon."""
+    if holder.is_in_use:
+        raise ClaimError(
+            device,
+            f"is held by {holder}",
+            mend="it is free when that container ends; kubelet tries again by itself",
+        )
 
 
 def _waited_in_vain(ref: ClaimRef, began: float, reason: str) -> ClaimError:

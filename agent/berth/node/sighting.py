@@ -16,8 +16,10 @@ import attrs
 from berth.config.nic import NicGroup, NicTable
 from berth.model.device import RETURNING, Exclusion, Nic, NicKind, NicMode
 from berth.model.names import device_name, printable
+from berth.model.peripheral import Peripheral
 from berth.nic.exclusion import Circumstances, exclude
 from berth.nic.survey import Found, groups_of
+from berth.node.given import Given
 from berth.node.holding import Holding
 from berth.node.record import ClaimRecord
 
@@ -52,6 +54,10 @@ class Outlook:
             ``None`` when nothing speaks against it.
         refused: Devices that the API server does not take, by slice name, with its words.
         own_addresses: Addresses by which the node is reached.
+        driver: Our driver's name, the domain of taints.
+        peripherals: What the sources of other devices saw last.
+        given: What the device plugin has given.
+        remarks: What those sources have to say of the settings.
     """
 
     table: NicTable
@@ -59,6 +65,10 @@ class Outlook:
     closed: Exclusion | None = None
     refused: Mapping[str, str] = attrs.field(factory=dict)
     own_addresses: tuple[str, ...] = ()
+    driver: str = ""
+    peripherals: tuple[Peripheral, ...] = ()
+    given: Sequence[Given] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

@@ -14,8 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import attrs
 
 from berth.host.scan import HostScan
+from berth.model.device import Exclusion
 from berth.model.inventory import Inventory
 from berth.model.names import printable
+from berth.model.peripheral import Peripheral
 from berth.nic.attributes import Subject
 from berth.nic.config.devicefacts import DeviceFacts
 from berth.nic.exclusion import Circumstances
@@ -24,6 +26,7 @@ from berth.nic.publication import Held, Offer, publish
 from berth.nic.survey import Found, ambiguous_macs, survey
 from berth.nic.topology import Topology
 from berth.nic.uplink import uplinks
+from berth.node.equipment import equip, published
 from berth.node.holding import Holding, holdings
 from berth.node.sighting import Memory, Outlook, Pin, Sighting, show, show_absent, sight, tell_apart
 
@@ -63,11 +66,20 @@ def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
     )
     nics = [show(one) for one in seen]
     nics += [show_absent(identity, held[identity]) for identity in held.keys() - here]
+    peripherals = equip(_taken(outlook), outlook.records, outlook.given)
     return Snapshot(
         inventory=Inventory(
             nics=tuple(sorted(nics, key=lambda nic: nic.name)),
-            devices=publication.devices,
-            warnings=(*publication.warnings, *_remarks(seen, held, outlook, around)),
+            peripherals=peripherals,
+            devices=(
+                *published(peripherals, outlook.given, driver=outlook.driver),
+                *publication.devices,
+            ),
+            warnings=(
+                *publication.warnings,
+                *outlook.remarks,
+                *_remarks(seen, held, outlook, around),
+            ),
         ),
         facts={
             one.name: device_facts(
@@ -108,6 +120,14 @@ def _offers(
                 addresses=tuple(str(a.ip) for a in topology.set_addresses(link.index)),
             ),
         )
+
+
+def _taken(outlook: Outlook) -> Iterator[Peripheral]:
+    """What the sources saw, less what the API server does not take."""
+    for one in outlook.peripherals:
+        detail = outlook.refused.get(one.name)
+        reason = Exclusion(reason="unpublishable", detail=detail) if detail is not None else None
+        yield one if reason is None else attrs.evolve(one, exclusion=one.exclusion or reason)
 
 
 def _product(found: Found, topology: Topology) -> str:

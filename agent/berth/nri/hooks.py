@@ -25,6 +25,7 @@ from berth.nic.record import SandboxRef, Stage
 from berth.node.claimstatus import now_text
 from berth.node.handout import marked_claims
 from berth.node.record import ClaimRecord, HeldDevice
+from berth.node.running import Running
 from berth.node.views.troubles import Trouble, Troubles
 from berth.nri.handlers import Turn
 from berth.nri.versions import leaks_failed_sandboxes
@@ -88,6 +89,7 @@ class PodHooks:
         troubles: Where refusals are remembered for the operator.
         is_ending: Whether a pod is being deleted; asked only for sandboxes from before a restart
             of the runtime, whose stop it will not tell.
+        running: Who keeps the containers that the device plugin gave something.
     """
 
     def __init__(
@@ -98,12 +100,14 @@ class PodHooks:
         vm_handlers: Collection[str] = (),
         troubles: Troubles,
         is_ending: Callable[[Sandbox], Awaitable[bool]],
+        running: Running | None = None,
     ) -> None:
         self._claims = claims
         self._arrivals = arrivals
         self._vm_handlers = frozenset(vm_handlers)
         self._troubles = troubles
         self._is_ending = is_ending
+        self._running = running or Running()
         self._older: dict[str, set[str]] = {}
         self._late: list[Sandbox] = []
         self._nursery: trio.Nursery | None = None
@@ -123,6 +127,7 @@ class PodHooks:
         self, sandboxes: Sequence[Sandbox], containers: Sequence[Container]
     ) -> None:
         """Learn what runs; pods that started without us get their NICs by a task of their own."""
+        self._running.synchronize(containers)
         living = [sandbox for sandbox in sandboxes if sandbox.netns_path]
         self._older = {sandbox.id: set() for sandbox in living}
         for container in containers:
@@ -161,6 +166,7 @@ class PodHooks:
     async def stop_pod_sandbox(self, sandbox: Sandbox) -> None:
         """Bring home what is in the sandbox, while its namespace lives."""
         self._older.pop(sandbox.id, None)
+        self._running.sandbox_ended(sandbox.id)
         await self._arrivals.detach(sandbox.id)
 
     async def remove_pod_sandbox(self, sandbox: Sandbox) -> None:
@@ -176,6 +182,7 @@ class PodHooks:
             BerthError: One is missing and could not be attached, or the claim is another pod's.
         """
         await self._require_nics(sandbox, container, turn)
+        self._running.made(container)
         if sandbox.id in self._older:
             self._older[sandbox.id].add(container.id)
         return None
@@ -194,6 +201,7 @@ class PodHooks:
         The runtime takes the namespace away once it has our answer. So that waits for the NICs to
         be home; when it is late they come home all the same.
         """
+        self._running.ended(container)
         running = self._older.get(sandbox.id)
         if running is None:
             return
@@ -204,8 +212,13 @@ class PodHooks:
         self._nursery.start_soon(self._end_older, sandbox, ended)
         await ended.wait()
 
-    async def remove_container(self, sandbox: Sandbox, container: Container) -> None:
-        """Nothing: what ended was told by the stop."""
+    async def remove_container(
+        self,
+        sandbox: Sandbox,  # noqa: ARG002 - the form of `Hooks`
+        container: Container,
+    ) -> None:
+        """What ended was told by the stop; one that never started has none."""
+        self._running.ended(container)
 
     def _lacking(self, sandbox: Sandbox, *, elsewhere: Collection[str] = ()) -> list[str]:
         """Claims of the pod with a NIC that is not in this sandbox, or not told of there.
@@ -244,7 +257,7 @@ class PodHooks:
         self, uid: str, record: ClaimRecord | None, sandbox: Sandbox, turn: Turn
     ) -> ClaimRecord:
         """Refuse a container that was promised a device which is not its pod's."""
-        if record is not None and _users(record, sandbox):
+        if record is not None and record.has_nics and _users(record, sandbox):
             record = await self._reread(record, turn)
         if record is None or not record.prepared or record.revoked:
             raise ClaimError(
@@ -252,7 +265,7 @@ class PodHooks:
                 f"uses claim {uid}, which is not prepared on this node any more",
                 mend="delete the pod; its successor gets a device of its own",
             )
-        users = _users(record, sandbox)
+        users = _users(record, sandbox) if record.has_nics else []
         if users:
             raise ClaimError(
                 f"claim {record.claim}",

@@ -223,6 +223,7 @@ def tied(config: Mapping[str, Any], *, kubelet_root: Path, kubeconfig: Path) -> 
         **config,
         "node": {"name": NODE, "state_dir": str(World.state)},
         "kubelet": {"root": str(kubelet_root)},
+        "plugin": {"folder": str(kubelet_root / "device-plugins")},
         "kubernetes": {"credentials": "kubeconfig", "kubeconfig": str(kubeconfig)},
         "nri": {**config.get("nri", {}), "socket": str(NRI_SOCKET)},
     }
@@ -231,9 +232,11 @@ def tied(config: Mapping[str, Any], *, kubelet_root: Path, kubeconfig: Path) -> 
 def toml_document(config: Mapping[str, Any]) -> str:
     """A configuration as TOML: a section per table, its values on one line each."""
     lines = []
-    for name, table in config.items():
-        lines.append(f"[{name}]")
-        lines += [f"{key} = {toml_text(value)}" for key, value in table.items()]
+    for name, value in config.items():
+        several = isinstance(value, list | tuple)
+        for table in value if several else (value,):
+            lines.append(f"[[{name}]]" if several else f"[{name}]")
+            lines += [f"{key} = {toml_text(each)}" for key, each in table.items()]
     return "\n".join(lines) + "\n"
 
 

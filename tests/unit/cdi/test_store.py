@@ -10,6 +10,7 @@ import pytest
 from berth.cdi.document import CdiDevice
 from berth.cdi.store import CdiStore
 from berth.errors import HostError
+from berth.model.edits import Edits
 
 UID = "5b0c6a52-0f0e-4a51-9a2b-6a3d3a0c9f11"
 
@@ -26,7 +27,7 @@ async def test_write_makes_one_readable_file_per_claim_and_kind(
 ) -> None:
     """The runtime reads `*.json` files of mode 0644 in a folder of mode 0755."""
 
-    await store.write("nic", UID, [CdiDevice(name="a", env=("A=b",))])
+    await store.write("nic", UID, [CdiDevice(name="a", edits=Edits(env=("A=b",)))])
 
     [file] = (tmp_path / "cdi").iterdir()
     assert file.name == f"berth.dev-nic_{UID}.json"
@@ -37,7 +38,7 @@ async def test_write_makes_one_readable_file_per_claim_and_kind(
 async def test_write_without_devices_takes_the_file_away(store: CdiStore, tmp_path: Path) -> None:
     """An empty file would be invalid, so there is none."""
 
-    await store.write("nic", UID, [CdiDevice(name="a", env=("A=b",))])
+    await store.write("nic", UID, [CdiDevice(name="a", edits=Edits(env=("A=b",)))])
     await store.write("nic", UID, [])
 
     assert list((tmp_path / "cdi").iterdir()) == []
@@ -51,8 +52,8 @@ async def test_remove_takes_every_kind_of_one_claim_and_no_other(
     foreign = tmp_path / "cdi" / f"nvidia.com-gpu_{UID}.json"
     foreign.write_text("{}")
     for kind in ("nic", "metadata"):
-        await store.write(kind, UID, [CdiDevice(name="a", env=("A=b",))])
-        await store.write(kind, "other", [CdiDevice(name="a", env=("A=b",))])
+        await store.write(kind, UID, [CdiDevice(name="a", edits=Edits(env=("A=b",)))])
+        await store.write(kind, "other", [CdiDevice(name="a", edits=Edits(env=("A=b",)))])
 
     await store.remove(UID)
     await store.remove(UID)
@@ -64,10 +65,10 @@ async def test_remove_takes_every_kind_of_one_claim_and_no_other(
 async def test_environment_is_read_from_the_claims_file(store: CdiStore) -> None:
     """Evidence of what a claim has survives the loss of its record."""
 
-    await store.write("nic", UID, [CdiDevice(name="a", env=("M=x",))])
+    await store.write("nic", UID, [CdiDevice(name="a", edits=Edits(env=("M=x",)))])
 
-    assert await store.environment("nic", UID) == ("M=x",)
-    assert await store.environment("nic", "other") == ()
+    assert await store.environment(UID) == ("M=x",)
+    assert await store.environment("other") == ()
 
 
 async def test_write_names_the_folder_when_it_is_gone(store: CdiStore, tmp_path: Path) -> None:
@@ -76,4 +77,4 @@ async def test_write_names_the_folder_when_it_is_gone(store: CdiStore, tmp_path:
     (tmp_path / "cdi").rmdir()
 
     with pytest.raises(HostError, match=str(tmp_path)):
-        await store.write("nic", UID, [CdiDevice(name="a", env=("A=b",))])
+        await store.write("nic", UID, [CdiDevice(name="a", edits=Edits(env=("A=b",)))])

@@ -118,7 +118,7 @@ def test_devices_when_there_are_none(berth: Berth, daemon: Serve) -> None:
 
     daemon({"devices": {"devices": [], "warnings": []}})
 
-    assert berth("devices").out == "no network device was found\n"
+    assert berth("devices").out == "no device was found\n"
 
 
 HOLDS = holds_view(
@@ -135,7 +135,7 @@ HOLDS = holds_view(
         Hold(
             key="k",
             device="parent-0000-01-00-0",
-            claim=ClaimRef(namespace="default", name="late", uid="v"),
+            holder=ClaimRef(namespace="default", name="late", uid="v"),
             share="s",
             slots=2,
             limit=32,
@@ -159,7 +159,7 @@ def test_holds_when_there_are_none(berth: Berth, daemon: Serve) -> None:
 
     daemon({"holds": {"holds": []}})
 
-    assert berth("holds").out == "no claim holds a device\n"
+    assert berth("holds").out == "nobody holds a device\n"
 
 
 REFUSED = Trouble(

@@ -411,3 +411,20 @@ def test_plan_of_an_allocation_that_no_server_made(plan: Plan) -> None:
 
     assert ran.code == 1
     assert "slots is 'many': it must be a quantity" in ran.out
+
+
+def test_plan_of_a_device_node(berth: Berth, tmp_path: Path) -> None:
+    """What containers would get; the machine's own nodes are looked at."""
+
+    config = tmp_path / "agent.toml"
+    config.write_text(
+        '[[generic]]\nname = "null"\nmatch = { path = "/dev/null" }\nrename = "/dev/nothing"\n'
+    )
+    path = tmp_path / "claim.yaml"
+    path.write_text(claim(class_name="generic").partition("    config:")[0])
+
+    ran = berth("plan", path, "--config", config)
+
+    assert ran.code == 0
+    assert 'null-null (request "nic"): stays where it is' in ran.out
+    assert "    node /dev/nothing (rw), which is /dev/null here" in ran.out.splitlines()

@@ -12,6 +12,8 @@ import pytest
 
 from berth.config.decode import Table, Tables, keys_of
 from berth.config.document import parse
+from berth.config.generic import GenericGroup
+from berth.config.gpu import GpuGroup
 from berth.config.load import check
 from berth.config.match import NicMatch
 from berth.config.nic import NicGroup
@@ -26,7 +28,7 @@ EXAMPLES = sorted(path for path in CONFIGS.glob("*.toml") if path != DEFAULTS)
 
 def _uncommented() -> str:
     """The default file with the lines of the group taken in: ``#key = value``, ``#[[table]]``."""
-    return re.sub(r"(?m)^#(?=[a-z_]+ = |\[)", "", DEFAULTS.read_text())
+    return re.sub(r"(?m)^#(?=[a-z_.]+ = |\[)", "", DEFAULTS.read_text())
 
 
 def _matchers() -> str:
@@ -51,7 +53,12 @@ def test_groups_of_the_default_file_have_the_defaults() -> None:
     nics, parents = config.nic.groups
     assert NicGroup(name="fast", match=nics.match) == nics
     assert NicGroup(name="lan", match=parents.match, mode=NicMode.SHARED) == parents
-    assert Config() == attrs.evolve(config, nic=attrs.evolve(config.nic, groups=()))
+    (modems,) = config.generic
+    assert GenericGroup(name="modem", match=modems.match) == modems
+    (gpus,) = config.gpu.groups
+    assert GpuGroup(name="shared", match=gpus.match) == gpus
+    nic, gpu = attrs.evolve(config.nic, groups=()), attrs.evolve(config.gpu, groups=())
+    assert Config() == attrs.evolve(config, nic=nic, gpu=gpu, generic=())
 
 
 def test_default_file_holds_every_key() -> None:
@@ -59,6 +66,9 @@ def test_default_file_holds_every_key() -> None:
     document = parse(_uncommented())
     group, parent = document["nic"]["group"]
     document["nic"]["group"] = [{**group, "match": parse(_matchers()), "shared": parent["shared"]}]
+    (modem,) = document["generic"]
+    beside, mount = {"path": "", "optional": False}, {"host": "", "path": "", "read_only": True}
+    document["generic"] = [{**modem, "with": [beside], "mounts": [mount]}]
 
     assert list(_keys(Config, document)) == list(_schema(Config, ()))
 
@@ -98,10 +108,12 @@ def test_example_is_good(path: Path) -> None:
 
     assert (report.faults, report.warnings) == ((), ())
     assert report.config is not None
-    assert report.config.nic.groups
+    found = report.config
+    assert found.nic.groups or found.gpu.groups or found.generic
 
 
 def test_examples_are_those_that_are_promised() -> None:
-    """A NIC node, an SR-IOV node, a node with a shared parent."""
+    """Nodes with NICs, SR-IOV, a shared parent, GPUs, both, and the devices of a lab."""
 
-    assert {"nic-node", "sriov-node", "shared-parent-node"} <= {path.stem for path in EXAMPLES}
+    nodes = {"nic-node", "sriov-node", "shared-parent-node", "gpu-node", "mixed-node"}
+    assert nodes | {"generic-node"} <= {path.stem for path in EXAMPLES}

@@ -269,11 +269,11 @@ def test_further_checks_are_told_with_file_and_line(tmp_path: Path) -> None:
         ),
         (
             '[nic]\nenabled = false\n[[nic.group]]\nname = "a"\nmatch.name = "x"\n',
-            "2: [nic] enabled is false, so no group offers anything",
+            "2: [nic] enabled is false, so no group of NICs offers anything",
         ),
         (
             'dra.enabled = false\n[[nic.group]]\nname = "a"\nmatch.name = "x"\n',
-            "1: [dra] enabled is false, so no group offers anything",
+            "1: [dra] enabled is false, so no group of NICs offers anything",
         ),
     ],
 )

@@ -14,7 +14,7 @@ from berth.config.schema import DraTable
 from berth.daemon.configfile import ConfigFile
 from berth.daemon.operator import Operator
 from berth.daemon.parts import Parts
-from berth.errors import Faults
+from berth.errors import ConfigError, Faults
 from berth.nri.plugin import PluginState
 from berth.nri.versions import Runtime
 from berth.runtime.supervisor import Supervisor
@@ -142,3 +142,37 @@ async def test_nri_state_reaches_whoever_waits_for_it(parts: Parts) -> None:
 
     assert told == ["not connected yet", "", "gone"]
     assert parts.nri.get() == states[-1]
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ({"action": "release", "for_s": 0}, "it is release, for up to a day, or resume"),
+        ({"action": "release", "for_s": "x"}, "it is release, for up to a day, or resume"),
+        ({"action": "reset"}, "is asked to 'reset'"),
+    ],
+)
+async def test_odd_wish_for_gpus_is_refused(
+    operator: Operator, request_: dict[str, Any], words: str
+) -> None:
+    """Nothing is done for it."""
+
+    with pytest.raises(ConfigError, match=words):
+        await ask(operator, "gpu", **request_)
+
+
+async def test_gpus_are_let_go_of_and_taken_up(operator: Operator) -> None:
+    """A machine without GPUs has nothing to let go of, and says how its session is."""
+
+    assert (await ask(operator, "gpu", action="release", for_s=5))["session"]
+    assert (await ask(operator, "gpu", action="resume"))["session"]
+
+
+async def test_why_of_a_path_tells_what_the_groups_say(operator: Operator) -> None:
+    """A node that no group takes is looked at all the same."""
+
+    answer = await ask(operator, "why", what="/dev/null")
+
+    (found,) = answer["found"]
+    assert (found["kind"], found["name"]) == ("node", "/dev/null")
+    assert found["verdict"] == "no group looks at it: there is no [[generic]] group"

@@ -284,3 +284,18 @@ def test_model_is_the_same_for_all_copies(tree: SysfsTree) -> None:
     models = {function.model for function in tree.sysfs.functions()}
 
     assert models == {"15b3:1019:15b3:0069"}
+
+
+def test_chosen_functions_come_with_their_iommu_groups(tree: SysfsTree) -> None:
+    """What shares a group with a GPU decides whether that can be given to a machine."""
+
+    gpu, sound, other = "0000:3b:00.0", "0000:3b:00.1", "0000:3c:00.0"
+    tree.function(gpu, class_code=0x030200, vendor="10de", driver="vfio-pci", iommu_group=7)
+    tree.function(sound, class_code=0x040300, vendor="10de", driver="snd", iommu_group=7)
+    tree.function(other, class_code=0x030000, vendor="1002", driver="amdgpu", iommu_group=8)
+    tree.function(PF, iommu_group=9)
+
+    found = tree.sysfs.chosen(lambda function: function.is_nvidia_gpu)
+
+    assert [(each.address, each.driver) for each in found] == [(gpu, "vfio-pci"), (sound, "snd")]
+    assert [each.address for each in tree.sysfs.functions()] == [PF]

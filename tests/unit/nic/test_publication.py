@@ -373,5 +373,7 @@ def test_held_device_says_what_it_said() -> None:
         "attributes": device.attributes,
         "capacity": {},
         "shared": False,
+        "taints": (),
         "bucket": f"fast/pci:{PF}",
+        "consumes": (),
     }

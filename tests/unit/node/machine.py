@@ -20,11 +20,13 @@ from berth.model.claim import (
 )
 from berth.model.device import Capacity, Device, Exclusion, Nic, NicKind, NicMode
 from berth.model.inventory import Inventory
+from berth.model.peripheral import Peripheral
 from berth.nic.config.devicefacts import DeviceFacts
 from berth.nic.config.group import GroupPolicy
 from berth.nic.config.values import AttachMode
 from berth.nic.facts import Home
 from berth.node.drafting import Settings
+from berth.node.equipment import published
 from berth.node.sighting import Memory
 from berth.node.snapshot import Snapshot
 from berth.runtime.latest import Latest
@@ -59,6 +61,7 @@ def look(
     names: Sequence[str] = NAMES,
     excluded: Mapping[str, str] | None = None,
     without_link: Sequence[str] = (),
+    peripherals: Sequence[Peripheral] = (),
 ) -> Snapshot:
     """What a look gives.
 
@@ -66,12 +69,17 @@ def look(
         names: NICs that are seen.
         excluded: Reasons for which some are not offered.
         without_link: NICs whose link is not seen.
+        peripherals: What else is seen.
     """
     linked = [name for name in names if name not in without_link]
     return Snapshot(
         inventory=Inventory(
             nics=tuple(_nic(name, (excluded or {}).get(name, "")) for name in names),
-            devices=tuple(_device(name) for name in names),
+            peripherals=tuple(peripherals),
+            devices=(
+                *published(peripherals, (), driver=DRIVER),
+                *(_device(name) for name in names),
+            ),
         ),
         facts={name: _facts(name) for name in linked},
         homes={

@@ -32,7 +32,7 @@ def held(by: str, *, device: str = FAST, number: int | None = None, slots: int =
             Hold(
                 key=identity_of(device),
                 device=device,
-                claim=claim(name=by).ref,
+                holder=claim(name=by).ref,
                 share=share(number).share_id if number is not None else None,
                 slots=slots,
                 limit=SLOTS,

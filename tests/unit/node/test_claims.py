@@ -97,7 +97,7 @@ async def test_admin_access_takes_nothing(node: Node) -> None:
 
     assert [device.device for device in answer.devices] == [FAST]
     assert node.stages(ADMIN.ref) == []
-    assert [hold.claim for hold in node.ledger.holds()] == [NET.ref]
+    assert [hold.holder for hold in node.ledger.holds()] == [NET.ref]
 
     await node.claims.unprepare(ADMIN.ref)
     assert node.records.all() == (node.record(NET),)
@@ -302,7 +302,7 @@ async def test_disk_full_keeps_the_hold_while_the_nic_is_not_home(
     with pytest.raises(HostError):
         await node.prepare(NET)
     await trio.sleep(60)
-    assert [hold.claim for hold in node.ledger.holds()] == [NET.ref]
+    assert [hold.holder for hold in node.ledger.holds()] == [NET.ref]
 
     rival = claim(name="rival")
     node.server.claims.pop(NET.ref.uid)
@@ -312,7 +312,7 @@ async def test_disk_full_keeps_the_hold_while_the_nic_is_not_home(
 
     node.nics.free(FAST)
     await node.prepare(rival)
-    assert [hold.claim for hold in node.ledger.holds()] == [rival.ref]
+    assert [hold.holder for hold in node.ledger.holds()] == [rival.ref]
 
 
 async def test_read_only_disk_refuses_prepare_and_repeats(
@@ -492,7 +492,7 @@ async def test_claims_of_one_device_are_prepared_once(
         both.start_soon(ask, rival)
 
     assert len(node.ledger.holds()) == len(outcomes) == 1
-    assert f"{FAST}: is held by claim {node.ledger.holds()[0].claim}" in outcomes[0]
+    assert f"{FAST}: is held by claim {node.ledger.holds()[0].holder}" in outcomes[0]
 
 
 class Canceller(trio.abc.Instrument):

@@ -16,6 +16,7 @@ from berth.node.claimstatus import ClaimStatus, device_status, now_text
 from berth.node.record import ClaimRecord
 from tests.unit.node.claimserver import ClaimServer, refused
 from tests.unit.node.hands import ORIGINALS
+from tests.unit.node.peripherals import modem
 from tests.unit.node.views.scenes import CLAIM, claim_record, nic_record
 
 OTHER = ClaimRef(namespace="default", name="other", uid="22222222")
@@ -124,6 +125,19 @@ async def test_nothing_is_written_when_nothing_changed(
     await trio.sleep(3600)
 
     assert len(server.applied) == 1
+
+
+async def test_nothing_is_written_of_what_is_not_moved(
+    server: ClaimServer, status: ClaimStatus, autojump_clock: MockClock
+) -> None:
+    """The allocation says all that there is to say of a serial adapter."""
+
+    record = claim_record(nic_record())
+    devices = tuple(attrs.evolve(device, nic=None, peripheral=modem()) for device in record.devices)
+    status.tell(attrs.evolve(record, devices=devices))
+    await trio.sleep(10)
+
+    assert server.applied == []
 
 
 async def test_time_of_a_condition_stays_until_its_status_changes(

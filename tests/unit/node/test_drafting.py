@@ -50,7 +50,7 @@ def _claim(name: str, parameters: Mapping[str, object], *, pod: Consumer = POD) 
 
 def _draft(claim: Claim, before: Sequence[ClaimRecord], siblings: Sequence[Claim]) -> ClaimRecord:
     targets = targets_of(claim, SNAPSHOT.facts[claim.results[0].device])
-    hold = Hold(key=targets[0].facts.identity, device=targets[0].result.device, claim=claim.ref)
+    hold = Hold(key=targets[0].facts.identity, device=targets[0].result.device, holder=claim.ref)
     return draft(
         claim,
         SNAPSHOT,

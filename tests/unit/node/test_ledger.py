@@ -16,7 +16,7 @@ PARENT = "pci:0000:42:00.0"
 def hold(claim: str, key: str = "pci:0000:41:00.0", **more: Any) -> Hold:
     """A hold of a claim."""
     ref = ClaimRef(namespace="team", name=claim, uid=f"uid-{claim}")
-    return Hold(key=key, device="nic-a", claim=ref, **more)
+    return Hold(key=key, device="nic-a", holder=ref, **more)
 
 
 def share(claim: str, name: str, *, slots: int = 1, limit: int = 4) -> Hold:
@@ -66,7 +66,7 @@ def test_shares_up_to_the_slots() -> None:
     full = ledger.take([share("c", "s4")])
 
     assert full is not None
-    assert {h.claim.name for h in full.holders} == {"a", "b"}
+    assert {h.holder.uid for h in full.holders} == {"uid-a", "uid-b"}
     assert ledger.conflict([share("c", "s2")]) is not None
     ledger.release("uid-b")
     assert ledger.take([share("c", "s4", slots=2)]) is None
@@ -144,12 +144,12 @@ def test_invariants_over_any_history(history: list[tuple[bool, list[Hold]]]) -> 
     for takes, holds in history:
         before = ledger.holds()
         if not takes:
-            ledger.release(holds[0].claim.uid)
+            ledger.release(holds[0].holder.uid)
         elif ledger.take(holds) is not None:
             assert ledger.holds() == before
         for key in ("k1", "k2"):
             present = ledger.holders(key)
-            others = {h.claim.uid for h in present}
+            others = {h.holder.uid for h in present}
             if any(h.share is None for h in present):
                 assert len(others) == 1
             shares = [h.share for h in present if h.share is not None]

@@ -313,12 +313,12 @@ def test_holds_of_a_record() -> None:
         slot_limit=8,
     )
 
-    assert holds_of(moved) == (Hold(key="link:boot:9", device="nic-a", claim=RECORD.claim),)
+    assert holds_of(moved) == (Hold(key="link:boot:9", device="nic-a", holder=RECORD.claim),)
     assert holds_of(attrs.evolve(RECORD, devices=(shared,))) == (
         Hold(
             key="link:boot:3",
             device="nic-a",
-            claim=RECORD.claim,
+            holder=RECORD.claim,
             share="share-1",
             slots=2,
             limit=8,

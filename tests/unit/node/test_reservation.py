@@ -84,7 +84,7 @@ async def test_successor_gets_the_nic_when_the_old_sandbox_ends(
 
     assert asked.done
     assert asked.ended_at == 12
-    assert [hold.claim for hold in node.ledger.holds()] == [NEW.ref]
+    assert [hold.holder for hold in node.ledger.holds()] == [NEW.ref]
     await node.claims.unprepare(OLD.ref)
     assert node.stages(NEW.ref) == [Stage.STAGED]
 
@@ -221,7 +221,7 @@ async def test_hold_without_a_record_waits_for_unprepare(
     """A record was lost: only kubelet's word ends what its files speak of."""
 
     lost = attrs.evolve(OLD.ref, namespace=UNKNOWN)
-    node.ledger.restore([Hold(key=identity_of(FAST), device=FAST, claim=lost)])
+    node.ledger.restore([Hold(key=identity_of(FAST), device=FAST, holder=lost)])
     asked = await ask(node, nursery)
     await trio.sleep(30)
     assert asked.ended_at < 0

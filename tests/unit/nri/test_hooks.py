@@ -375,6 +375,21 @@ async def test_second_pod_is_refused_by_the_first_ones_name(
     assert [trouble.pod for trouble in troubles.all()] == ["default/second"]
 
 
+async def test_what_is_not_moved_may_serve_several_pods(
+    hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox
+) -> None:
+    """A claim without a NIC keeps no pod out, and asks nobody."""
+
+    record = claims.records[CLAIM.uid]
+    devices = tuple(attrs.evolve(device, nic=None) for device in record.devices)
+    claims.records[CLAIM.uid] = attrs.evolve(record, devices=devices)
+    second = attrs.evolve(sandbox, name="second", uid="uid-of-second")
+
+    await hooks.create_container(second, container(), turn())
+
+    assert (claims.attached, claims.asked) == ([], 0)
+
+
 async def test_successor_with_the_same_claim_gets_the_nic(
     hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox
 ) -> None:

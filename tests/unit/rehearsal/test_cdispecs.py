@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from berth.cdi.document import CdiDevice, Mount, render
+from berth.cdi.document import CdiDevice, render
 from berth.errors import RemoteProtocolError
+from berth.model.edits import Edits, Mount
 from berth.rehearsal.cdispecs import BindMount, resolve
 
 
@@ -34,7 +35,10 @@ def test_our_own_files_are_resolved(tmp_path: Path) -> None:
     """What our CDI document renders, a runtime reads back as edits, each name once."""
 
     mount = Mount(host_path="/h/m.json", container_path="/c/m.json", options=("ro", "bind"))
-    devices = [CdiDevice(name="7-a", env=("X=1",)), CdiDevice(name="7-b", mounts=(mount,))]
+    devices = [
+        CdiDevice(name="7-a", edits=Edits(env=("X=1",))),
+        CdiDevice(name="7-b", edits=Edits(mounts=(mount,))),
+    ]
     (tmp_path / "f.json").write_bytes(render("berth.dev/nic", devices))
 
     ids = ["berth.dev/nic=7-a", "berth.dev/nic=7-b", "berth.dev/nic=7-a"]

@@ -15,10 +15,10 @@ import attrs
 
 from berth.cli.apiaccess import credential_settings
 from berth.cli.asking import ask
-from berth.cli.checks import apiserver, credentials, kubelet, nri, rights, selection
+from berth.cli.checks import apiserver, credentials, gear, kubelet, nri, rights, selection
 from berth.cli.checks.line import Level, Line
 from berth.cli.checks.machine import Machine
-from berth.cli.looking import check_config, scan_machine
+from berth.cli.looking import check_config, read_gear, scan_machine
 from berth.config.schema import Config
 from berth.errors import BerthError
 
@@ -36,6 +36,8 @@ CHECKS: Final[tuple[Check, ...]] = (
     nri.check_runtime,
     selection.check_selection,
     selection.check_kernel,
+    gear.check_nodes,
+    gear.check_gpus,
 )
 """Every check of a machine, in the order in which they are told."""
 
@@ -92,9 +94,13 @@ def this_machine(config: Config, *, runtime_dir: Path) -> Machine:
         user_id=os.geteuid(),
     )
     try:
-        return attrs.evolve(machine, scan=scan_machine(config))
+        machine = attrs.evolve(machine, scan=scan_machine(config))
     except BerthError as error:
-        return attrs.evolve(machine, scan_fault=str(error))
+        machine = attrs.evolve(machine, scan_fault=str(error))
+    try:
+        return attrs.evolve(machine, gear=read_gear(config))
+    except BerthError as error:
+        return attrs.evolve(machine, gear_fault=str(error))
 
 
 def _status(runtime_dir: Path) -> Mapping[str, Any] | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from berth.cli.outlook import Gear
 from berth.config.schema import Config
 from berth.host.scan import HostScan
 from berth.kube.sources import CredentialSettings
@@ -44,6 +45,8 @@ class Machine:
         root: What stands for ``/``; tests give a tree of files.
         scan: One look at its network devices; ``None`` when it could not be had.
         scan_fault: Why not.
+        gear: What lies beside NICs; ``None`` when it could not be read.
+        gear_fault: Why not.
         status: What the running daemon says of itself; ``None`` without one.
         runtime_version: What the container runtime's program says; empty when unknown.
         host_name: The kernel's word.
@@ -57,6 +60,8 @@ class Machine:
     root: Path = Path("/")
     scan: HostScan | None = None
     scan_fault: str = ""
+    gear: Gear | None = None
+    gear_fault: str = ""
     status: Mapping[str, Any] | None = None
     runtime_version: str = ""
     host_name: str = ""

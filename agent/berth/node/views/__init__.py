@@ -7,19 +7,23 @@ and the daemon hands in what its parts tell of themselves. The form of the answe
 
 from berth.node.views.devices import devices_view
 from berth.node.views.holds import holds_view
+from berth.node.views.nodes import nodes_view
 from berth.node.views.reload import reload_view
-from berth.node.views.status import Kubelet, Status, status_view
+from berth.node.views.status import GpuSession, Kubelet, ResourceState, Status, status_view
 from berth.node.views.troubles import Trouble, Troubles
 from berth.node.views.why import Knowledge, why_view
 
 __all__ = [
+    "GpuSession",
     "Knowledge",
     "Kubelet",
+    "ResourceState",
     "Status",
     "Trouble",
     "Troubles",
     "devices_view",
     "holds_view",
+    "nodes_view",
     "reload_view",
     "status_view",
     "why_view",

@@ -1,25 +1,32 @@
-"""The answer to ``holds``: which claim has which NIC, and how far it is on its way."""
+"""The answer to ``holds``: who has which device by which door, and how far a NIC is on its way."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
+from berth.model.claim import ClaimRef
+from berth.node.given import Given, GivenDevice
 from berth.node.ledger import Hold
 from berth.node.record import ClaimRecord, HeldDevice
 
 
-def holds_view(records: Iterable[ClaimRecord], holds: Iterable[Hold]) -> dict[str, Any]:
-    """The devices of all records, and holds of the ledger that no record tells of (yet)."""
+def holds_view(
+    records: Iterable[ClaimRecord], holds: Iterable[Hold], given: Iterable[Given] = ()
+) -> dict[str, Any]:
+    """Devices of all records, what the plugin gave, and holds that no record tells of (yet)."""
     entries = [
-        hold_entry(record, device)
-        for record in records
-        for device in record.devices
-        if device.nic is not None
+        hold_entry(record, device) for record in records for device in record.devices if device.keys
     ]
-    known = {(entry["claim_uid"], entry["identity"]) for entry in entries}
-    entries += [_bare_entry(hold) for hold in holds if (hold.claim.uid, hold.key) not in known]
-    return {"holds": sorted(entries, key=lambda entry: (entry["device"], entry["claim"]))}
+    entries += [_given_entry(one, device) for one in given for device in one.devices]
+    known = {(entry["claim_uid"] or entry["holder"], entry["device"]) for entry in entries}
+    bare = {
+        (hold.holder.uid, hold.device): _bare_entry(hold)
+        for hold in holds
+        if isinstance(hold.holder, ClaimRef) and (hold.holder.uid, hold.device) not in known
+    }
+    entries += bare.values()
+    return {"holds": sorted(entries, key=lambda entry: (entry["device"], entry["holder"]))}
 
 
 def hold_entry(record: ClaimRecord, device: HeldDevice) -> dict[str, Any]:
@@ -29,6 +36,10 @@ def hold_entry(record: ClaimRecord, device: HeldDevice) -> dict[str, Any]:
     return {
         "device": device.result.device,
         "identity": device.identity,
+        "door": "dra",
+        "holder": f"claim {record.claim}",
+        "resource": "",
+        "since": "",
         "claim": str(record.claim),
         "claim_uid": record.claim.uid,
         "request": device.result.request,
@@ -57,12 +68,41 @@ def claim_state(record: ClaimRecord) -> str:
     return "prepared" if record.prepared else "preparing"
 
 
+def _given_entry(given: Given, device: GivenDevice) -> dict[str, Any]:
+    holder = given.holder
+    return {
+        "device": device.peripheral.name,
+        "identity": device.peripheral.identity,
+        "door": "plugin",
+        "holder": str(holder.container or "a pod that kubelet has not named yet"),
+        "resource": holder.resource,
+        "since": holder.since,
+        "claim": "",
+        "claim_uid": "",
+        "request": device.id,
+        "pods": [holder.container.pod] if holder.container else [],
+        "share": device.share or "",
+        "slots": 1,
+        "slot_limit": device.peripheral.slots,
+        "state": "missed" if holder.missed else "bound" if given.bound else "reserved",
+        "stage": "",
+        "fault": "",
+        "interface": "",
+        "sandbox": "",
+        "home_name": "",
+    }
+
+
 def _bare_entry(hold: Hold) -> dict[str, Any]:
     return {
         "device": hold.device,
         "identity": hold.key,
-        "claim": str(hold.claim),
-        "claim_uid": hold.claim.uid,
+        "door": "dra",
+        "holder": f"claim {hold.holder}",
+        "resource": "",
+        "since": "",
+        "claim": str(hold.holder),
+        "claim_uid": hold.holder.uid,
         "request": "",
         "pods": [],
         "share": hold.share or "",

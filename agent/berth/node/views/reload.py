@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Protocol
 
 import attrs
 
 from berth.config.finding import toml_text
-from berth.config.nic import NicTable
 from berth.config.schema import Config
+
+_GPU_AT_START: Final = frozenset({"enabled", "library", "session"})
+# What the session with the driver is opened by.
 
 
 def reload_view(
@@ -18,33 +20,51 @@ def reload_view(
 ) -> dict[str, Any]:
     """What a reload that was not refused has done.
 
-    Only ``[nic]`` takes effect at once; devices that are held keep their group until they are free.
+    Only tables of devices take effect at once; what is held keeps its group until it is free.
     """
     return {
         "config": str(path),
-        "applied": [*_nic_changes(before.nic, after.nic)],
+        "applied": [
+            *(f"[nic] {change}" for change in _changes(before.nic, after.nic, but="groups")),
+            *_group_changes("nic.group", before.nic.groups, after.nic.groups),
+            *_group_changes("generic", before.generic, after.generic),
+            *(
+                f"[gpu] {change}"
+                for change in _changes(before.gpu, after.gpu, but="groups")
+                if change.partition(" ")[0] not in _GPU_AT_START
+            ),
+            *_group_changes("gpu.group", before.gpu.groups, after.gpu.groups),
+        ],
         "at_next_start": [
             f"[{name}] {change}"
             for name, old, new in _members(before, after)
-            if name != "nic"
-            for change in _changes(old, new)
+            if name not in {"nic", "generic"}
+            for change in _changes(old, new, but="groups" if name == "gpu" else "")
+            if name != "gpu" or change.partition(" ")[0] in _GPU_AT_START
         ],
         "warnings": list(warnings),
     }
 
 
-def _nic_changes(before: NicTable, after: NicTable) -> Iterator[str]:
-    yield from (f"[nic] {change}" for change in _changes(before, after, but="groups"))
-    old = {group.name: group for group in before.groups}
-    new = {group.name: group for group in after.groups}
+class _Group(Protocol):
+    """A group of devices, of whatever table."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the table."""
+
+
+def _group_changes(table: str, before: Iterable[_Group], after: Iterable[_Group]) -> Iterator[str]:
+    old = {group.name: group for group in before}
+    new = {group.name: group for group in after}
     for name, group in new.items():
         if name not in old:
-            yield f'[[nic.group]] "{name}" is new'
+            yield f'[[{table}]] "{name}" is new'
         elif differing := [key for key, a, b in _members(old[name], group) if a != b]:
-            yield f'[[nic.group]] "{name}" has another {", ".join(differing)}'
-    yield from (f'[[nic.group]] "{name}" is gone' for name in old if name not in new)
+            yield f'[[{table}]] "{name}" has another {", ".join(differing)}'
+    yield from (f'[[{table}]] "{name}" is gone' for name in old if name not in new)
     if [name for name in old if name in new] != [name for name in new if name in old]:
-        yield "[[nic.group]] has another order"
+        yield f"[[{table}]] has another order"
 
 
 def _changes(before: Any, after: Any, *, but: str = "") -> Iterator[str]:

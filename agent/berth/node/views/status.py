@@ -15,7 +15,7 @@ import attrs
 from berth.kube.api import Identity
 from berth.model.inventory import Inventory
 from berth.node.record import ClaimRecord
-from berth.node.views.devices import nics_summary
+from berth.node.views.devices import nics_summary, peripherals_summary
 from berth.node.views.holds import claim_state
 from berth.runtime.supervisor import Phase, SupervisorStatistics
 
@@ -104,6 +104,41 @@ class Kubelet:
 
 
 @attrs.frozen(kw_only=True)
+class ResourceState:
+    """How one extended resource fares.
+
+    Attributes:
+        units: Ids that are listed.
+        healthy: How many of them a new pod may get.
+        registered: Whether kubelet took it.
+        reason: Why not; empty when it did.
+        rivals: Sockets of other plugins that may have taken its name.
+    """
+
+    name: str
+    units: int
+    healthy: int
+    registered: bool
+    reason: str = ""
+    rivals: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class GpuSession:
+    """The session with the GPUs' driver.
+
+    Attributes:
+        state: Such as ``up``, ``driver-absent``, ``released``.
+        functions: How many GPUs the PCI bus has.
+    """
+
+    state: str
+    detail: str = ""
+    driver: str = ""
+    functions: int = 0
+
+
+@attrs.frozen(kw_only=True)
 class Status:
     """Everything that is told; a part that is switched off, or not there yet, is ``None``.
 
@@ -128,6 +163,8 @@ class Status:
     kubelet: Kubelet | None = None
     api: Identity | None = None
     publication: Publication | None = None
+    resources: Sequence[ResourceState] = ()
+    gpu: GpuSession | None = None
     warnings: Sequence[str] = ()
 
 
@@ -149,7 +186,10 @@ def status_view(status: Status) -> dict[str, Any]:
         "kubelet": attrs.asdict(status.kubelet) if status.kubelet else None,
         "api": attrs.asdict(status.api) if status.api else None,
         "publication": _publication(status.publication),
+        "gpu": attrs.asdict(status.gpu) if status.gpu else None,
+        "resources": [attrs.asdict(resource) for resource in status.resources],
         "nics": nics_summary(status.inventory),
+        "peripherals": peripherals_summary(status.inventory),
         "claims": _claims(status.records),
         "warnings": [*status.warnings, *status.inventory.warnings],
     }
@@ -164,6 +204,14 @@ def _troubles(status: Status) -> Iterator[str]:
     yield from connection_troubles(status.nri, status.publication, status.api)
     if status.kubelet is not None and not status.kubelet.registered:
         yield f"kubelet: {status.kubelet.state}"
+    if status.gpu is not None and status.gpu.functions and status.gpu.state != "up":
+        yield f"GPUs: the session with the driver is {status.gpu.state}: {status.gpu.detail}"
+    for resource in status.resources:
+        if not resource.registered:
+            yield f"resource {resource.name}: not registered with kubelet: {resource.reason}"
+        if resource.rivals:
+            rivals = ", ".join(resource.rivals)
+            yield f"resource {resource.name}: another plugin may serve it: {rivals}"
     yield from _claim_troubles(status.records)
 
 

@@ -14,9 +14,15 @@ import attrs
 from berth.kube.api import Identity
 from berth.model.device import Device, Nic, Version
 from berth.model.inventory import Inventory
+from berth.model.peripheral import ABSENT, Peripheral
 from berth.nic.record import NicRecord, Stage
 from berth.node.record import ClaimRecord, HeldDevice
-from berth.node.views.devices import device_entry, nics_summary
+from berth.node.views.devices import (
+    device_entry,
+    nics_summary,
+    peripheral_entry,
+    peripherals_summary,
+)
 from berth.node.views.holds import claim_state, hold_entry, pods_of
 from berth.node.views.mends import mend_for
 from berth.node.views.status import NriState, Publication, connection_troubles
@@ -24,6 +30,7 @@ from berth.node.views.troubles import Trouble
 
 Answer: TypeAlias = dict[str, Any]
 
+_PLUG_IN: Final = "plug it in again, or delete the pod that holds it"
 _AGAIN: Final = "kubelet tries again by itself, after up to 90 s"
 
 
@@ -91,6 +98,11 @@ def why_view(asked: str, known: Knowledge) -> Answer:
     if not found:
         found = [_claim_entry(claim) for claim in _claims(asked, known)]
     found += [_device_entry(nic, known) for nic in known.inventory.nics if _is_device(asked, nic)]
+    found += [
+        _peripheral_entry(one, known)
+        for one in known.inventory.peripherals
+        if asked in {one.name, one.identity, one.path, *one.ids}
+    ]
     return {"asked": asked, "found": found, "node": _node(known)}
 
 
@@ -98,6 +110,7 @@ def _node(known: Knowledge) -> Answer:
     return {
         "troubles": list(connection_troubles(known.nri, known.publication, known.api)),
         "nics": nics_summary(known.inventory),
+        "peripherals": peripherals_summary(known.inventory),
     }
 
 
@@ -241,6 +254,10 @@ def _claim_word(record: ClaimRecord, trouble: Trouble | None) -> Word:
 
 def _device_word(record: ClaimRecord, device: HeldDevice, nri: NriState | None) -> Word:
     nic = device.nic
+    if device.peripheral is not None and device.keys:
+        return Word(
+            text="is given to the containers that use the claim: nothing of ours is missing"
+        )
     if nic is None:
         return Word(text="is only looked at (adminAccess), nothing is moved for it")
     if nic.stage is Stage.LOST:
@@ -322,6 +339,37 @@ def _device_verdict(nic: Nic, holders: Sequence[Answer]) -> str:
         return f"{nic.name} is offered, and free"
     held = "; ".join(f"claim {holder['claim']}: {holder['says']}" for holder in holders)
     return f"{nic.name} is held. {held}"
+
+
+def _peripheral_entry(one: Peripheral, known: Knowledge) -> Answer:
+    device = known.inventory.device_by_name.get(one.name)
+    return {
+        "kind": "device",
+        "name": one.name,
+        "verdict": _peripheral_verdict(one),
+        "mend": _PLUG_IN if one.unhealthy == ABSENT else "",
+        "device": peripheral_entry(one, known.inventory),
+        "attributes": _attributes(device),
+        "holders": [
+            hold_entry(record, device) | _said(_device_word(record, device, known.nri))
+            for record in known.records
+            for device in record.devices
+            if device.peripheral is not None and device.peripheral.identity == one.identity
+        ],
+    }
+
+
+def _peripheral_verdict(one: Peripheral) -> str:
+    held = f" It is held by {'; '.join(one.held_by)}." if one.held_by else ""
+    if one.unhealthy:
+        return f"{one.name} is {one.unhealthy}: the machine does not show it any more.{held}"
+    if one.exclusion is not None:
+        return f"{one.name} is not offered: {one.exclusion}.{held}"
+    if not one.held_by:
+        return f"{one.name} is offered, and free"
+    if len(one.held_by) < one.slots:
+        return f"{one.name} is offered, {one.slots - len(one.held_by)} of {one.slots} free.{held}"
+    return f"{one.name} is held by {'; '.join(one.held_by)}"
 
 
 def _attributes(device: Device | None) -> Mapping[str, Any]:

@@ -22,6 +22,9 @@ class Act(Enum):
     PREPARED = "prepared"
     UNPREPARED = "unprepared"
     CALL_FAILED = "call failed"
+    LISTED = "listed"
+    ADMITTED = "admitted"
+    NOT_ADMITTED = "not admitted"
 
 
 @attrs.frozen(kw_only=True)
@@ -29,7 +32,7 @@ class Note:
     """One thing that was done.
 
     Attributes:
-        subject: A driver's name, a socket's path, or empty for the node.
+        subject: A driver's, resource's or pod's name, a socket's path, or empty for the node.
         detail: More about it; the reason of a failure.
     """
 

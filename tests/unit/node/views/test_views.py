@@ -9,6 +9,8 @@ from typing import Any
 import attrs
 import pytest
 
+from berth.config.generic import GenericGroup
+from berth.config.genericmatch import GenericMatch
 from berth.config.match import NicMatch
 from berth.config.nic import NicGroup, NicTable
 from berth.config.schema import Config, KubernetesTable, NriTable
@@ -17,7 +19,9 @@ from berth.model.claim import Claim, ClaimRef, Consumer
 from berth.nic.record import Stage
 from berth.node.ledger import Hold
 from berth.node.views import (
+    GpuSession,
     Kubelet,
+    ResourceState,
     Status,
     Trouble,
     Troubles,
@@ -77,6 +81,11 @@ def test_devices_are_told_whole() -> None:
         "kind": "pci",
         "group": "",
         "mode": "exclusive",
+        "door": "dra",
+        "resource": "",
+        "path": "",
+        "slots": 1,
+        "health": "",
         "ifname": "eth0",
         "ifindex": 2,
         "pci": "0000:01:00.0",
@@ -96,14 +105,18 @@ def test_holds_are_told_from_record_and_ledger() -> None:
 
     other = ClaimRef(namespace="default", name="late", uid="late-uid")
     holds = [
-        Hold(key="pci:0000:41:00.0", device=DEVICE, claim=CLAIM),
-        Hold(key="link:boot:9", device="nic-lab-veth0", claim=other),
+        Hold(key="pci:0000:41:00.0", device=DEVICE, holder=CLAIM),
+        Hold(key="link:boot:9", device="nic-lab-veth0", holder=other),
     ]
     answer = holds_view([claim_record(nic_record(Stage.ATTACHED))], holds)
 
     assert answer["holds"][0] == {
         "device": DEVICE,
         "identity": "pci:0000:41:00.0",
+        "door": "dra",
+        "holder": "claim default/net",
+        "resource": "",
+        "since": "",
         "claim": "default/net",
         "claim_uid": CLAIM.uid,
         "request": "nic",
@@ -216,6 +229,30 @@ def test_status_when_all_is_well() -> None:
         ),
         ({"publication": Publication(state="cannot list slices")}, "slices: cannot list slices"),
         (
+            {"gpu": GpuSession(state="driver-absent", detail="no module", functions=8)},
+            "GPUs: the session with the driver is driver-absent: no module",
+        ),
+        (
+            {
+                "resources": (
+                    ResourceState(
+                        name="a.dev/b", units=1, healthy=1, registered=False, reason="no socket"
+                    ),
+                )
+            },
+            "resource a.dev/b: not registered with kubelet: no socket",
+        ),
+        (
+            {
+                "resources": (
+                    ResourceState(
+                        name="a.dev/b", units=1, healthy=1, registered=True, rivals=("other.sock",)
+                    ),
+                )
+            },
+            "resource a.dev/b: another plugin may serve it: other.sock",
+        ),
+        (
             {"publication": Publication(refused=("nic-a", "nic-b"))},
             "slices: the API server does not take nic-a, nic-b",
         ),
@@ -277,6 +314,21 @@ def test_reload_tells_what_takes_effect_and_what_waits() -> None:
         ],
         "warnings": ["w"],
     }
+
+
+def test_reload_tells_groups_of_generic_devices() -> None:
+    """By their names, as groups of NICs; they take effect at once."""
+    one = GenericGroup(name="a", match=GenericMatch(subsystem=("tty",)))
+    before = Config(generic=(one, attrs.evolve(one, name="b")))
+    after = Config(generic=(attrs.evolve(one, count=2), attrs.evolve(one, name="c")))
+
+    answer = reload_view(before, after, path=Path("/x"))
+
+    told = ['a" has another count', 'c" is new', 'b" is gone']
+    assert (answer["applied"], answer["at_next_start"]) == (
+        [f'[[generic]] "{text}' for text in told],
+        [],
+    )
 
 
 def test_reload_when_nothing_changed() -> None:

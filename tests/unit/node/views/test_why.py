@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import attrs
 import pytest
 
+from berth.generic.explain import Explanation, Opinion
 from berth.kube.api import Identity
+from berth.model.device import Exclusion
 from berth.model.inventory import Inventory
+from berth.model.peripheral import ABSENT, Peripheral
 from berth.nic.record import Stage
+from berth.node.equipment import published
 from berth.node.record import ClaimRecord
-from berth.node.views import Knowledge, Trouble, why_view
+from berth.node.views import Knowledge, Trouble, nodes_view, why_view
 from berth.node.views.mends import mend_for
+from tests.unit.node.peripherals import modem
 from tests.unit.node.views.scenes import (
     CLAIM,
     DEVICE,
@@ -277,6 +283,7 @@ def test_unknown_pod_is_answered_by_the_state_of_the_node() -> None:
                 "slices: behind",
             ],
             "nics": {"seen": 3, "offered": 2, "held": 1, "excluded": {"uplink": 1}},
+            "peripherals": {"seen": 0, "offered": 0, "held": 0, "excluded": {}},
         },
     }
 
@@ -294,3 +301,84 @@ def test_mend_only_for_what_is_not_offered(nic: Any) -> None:
     """What is offered needs no mend."""
 
     assert bool(mend_for(nic)) == (nic.exclusion is not None)
+
+
+def peripherals(*found: Peripheral) -> Knowledge:
+    """What a node knows that has these devices beside its NICs."""
+    devices = (*INVENTORY.devices, *published(found, (), driver="berth.dev"))
+    return known(inventory=attrs.evolve(INVENTORY, peripherals=found, devices=devices))
+
+
+@pytest.mark.parametrize("asked", ["modem-0", "usb:0403-6001-0", "/dev/ttyUSB0"])
+def test_peripheral_is_found_by_each_of_its_names(asked: str) -> None:
+    """By its name, its identity and its node."""
+
+    one = attrs.evolve(modem(), path="/dev/ttyUSB0")
+    (found,) = why_view(asked, peripherals(one))["found"]
+
+    assert (found["kind"], found["verdict"]) == ("device", "modem-0 is offered, and free")
+    assert found["attributes"] == {"group": "modem", "type": "generic"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({"held_by": ("team/a",)}, "modem-0 is held by team/a"),
+        (
+            {"held_by": ("team/a",), "unhealthy": ABSENT},
+            "modem-0 is absent: the machine does not show it any more. It is held by team/a.",
+        ),
+        (
+            {"exclusion": Exclusion(reason="overlap", detail="two groups")},
+            "modem-0 is not offered: overlap: two groups.",
+        ),
+        (
+            {"held_by": ("team/a",), "slots": 3},
+            "modem-0 is offered, 2 of 3 free. It is held by team/a.",
+        ),
+    ],
+)
+def test_peripheral_verdicts(changes: dict[str, Any], verdict: str) -> None:
+    """Who has it, or why nobody gets it."""
+
+    (found,) = why_view("modem-0", peripherals(attrs.evolve(modem(), **changes)))["found"]
+
+    assert found["verdict"] == verdict
+
+
+def test_pod_with_a_peripheral_lacks_nothing() -> None:
+    """What is given needs no sandbox."""
+
+    record = claim_record(nic_record())
+    (device,) = record.devices
+    given = attrs.evolve(device, nic=None, peripheral=modem())
+    (found,) = why_view("web", known(attrs.evolve(record, devices=(given,))))["found"]
+
+    assert "is prepared" in found["verdict"] or "given to the containers" in found["verdict"]
+    assert "given to the containers" in found["claims"][0]["devices"][0]["says"]
+
+
+@pytest.mark.parametrize(
+    ("explanation", "verdict"),
+    [
+        (Explanation(path="/dev/x", says="it is a folder"), "no group can have it: it is a folder"),
+        (Explanation(path="/dev/x"), "no group looks at it: there is no [[generic]] group"),
+        (
+            Explanation(path="/dev/x", opinions=(Opinion(group="a", takes=False, says="no"),)),
+            "no group takes it",
+        ),
+        (
+            Explanation(path="/dev/x", opinions=(Opinion(group="a", takes=True),)),
+            "it is a device of a",
+        ),
+    ],
+)
+def test_node_at_a_path(explanation: Explanation, verdict: str) -> None:
+    """What the groups say comes to one sentence."""
+
+    (entry,) = nodes_view([explanation])
+
+    assert (entry["kind"], entry["name"], entry["verdict"]) == ("node", "/dev/x", verdict)
+    assert [set(group) for group in entry["groups"]] == [
+        {"group", "takes", "says"} for _ in explanation.opinions
+    ]

@@ -1,0 +1,302 @@
+"""The ``[gpu]`` table: whether GPUs are offered, at which door, and which are offered otherwise.
+
+Every GPU is offered as the table says; a group changes that for the GPUs, MIG devices or VFIO
+functions that it selects. So a node with GPUs needs no group at all.
+
+Contract: GH §1.7 (sharing), §2.2 (library), §2.6 (session), §3 (CDI), §5.1 (doors).
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from itertools import combinations
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from berth.config.decode import Written, key, table, tables
+from berth.config.finding import Cursor, toml_text
+from berth.config.forms import (
+    PATH,
+    Choice,
+    Flag,
+    OnlyDefault,
+    OrEmpty,
+    Text,
+    Whole,
+    listed,
+)
+from berth.config.gpumatch import GpuMatch, GpuType
+from berth.config.match import DNS_LABEL
+from berth.config.nic import Door
+from berth.model.names import is_dns_subdomain
+
+_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+
+class Session(Enum):
+    """Whether NVML stays open."""
+
+    HOLD = "hold"
+    PROBE = "probe"
+
+
+class CdiSource(Enum):
+    """Who says what a container needs besides its device nodes."""
+
+    AUTO = "auto"
+    NVIDIA_CTK = "nvidia-ctk"
+    BUILTIN = "builtin"
+
+
+class Inject(Enum):
+    """How a device of the plugin door comes into its container."""
+
+    AUTO = "auto"
+    CDI = "cdi"
+    SPECS = "specs"
+
+
+class ShareMemory(Enum):
+    """What a claim on a shared GPU consumes of its memory unless it says so."""
+
+    DIVIDE = "divide"
+    FREE = "free"
+
+
+class Prefer(Enum):
+    """Which GPU the next share comes from."""
+
+    SPREAD = "spread"
+    PACK = "pack"
+
+
+def _resource(text: str) -> str | None:
+    if not text:
+        return text
+    domain, _, name = text.partition("/")
+    foreign = f".{domain}".endswith((".kubernetes.io", ".k8s.io")) or domain.startswith("requests.")
+    good = is_dns_subdomain(domain, limit=253) and not foreign and _NAME.fullmatch(name)
+    return text if good else None
+
+
+def _door(text: str) -> Door | None:
+    return next((door for door in Door if door.value == text), None)
+
+
+DOOR: Final = OrEmpty(Text(what=listed([toml_text(door) for door in Door], last="or"), parse=_door))
+"""The way by which devices reach pods; empty for that of the table around."""
+
+RESOURCE: Final = Text(
+    what='the name of an extended resource such as "nvidia.com/gpu", not of Kubernetes\' own '
+    'domains, or ""',
+    parse=_resource,
+    hint=lambda text: f'write "nvidia.com/{text}"' if _NAME.fullmatch(text) else "",
+)
+
+
+@attrs.frozen(kw_only=True)
+class GpuShare:
+    """share: how one GPU is held by several. Nothing isolates them from each other."""
+
+    slots: int = key(
+        Whole(least=1, most=1024),
+        1,
+        "Most holders of one device at once; 1: it is not shared. "
+        "Neither memory nor time nor faults are kept apart: a fault hits every holder.",
+    )
+    memory: ShareMemory = key(
+        Choice(kind=ShareMemory),
+        ShareMemory.DIVIDE,
+        "What a claim that names no memory consumes: `divide`: an equal part; `free`: nothing. "
+        "It is accounted, not enforced.",
+    )
+    many: bool = key(
+        Flag(),
+        False,
+        "Whether a container may have several shares of one GPU through the device plugin. "
+        "It gives no more speed.",
+    )
+    prefer: Prefer = key(
+        Choice(kind=Prefer),
+        Prefer.SPREAD,
+        "Which share the device plugin prefers: `spread`: of another GPU; `pack`: of the same.",
+    )
+
+    def check(self, cursor: Cursor, written: Written) -> None:
+        """What says how shares are given needs more than one."""
+        if self.slots > 1 or "slots" in written.at_fault:
+            return
+        plain = GpuShare()
+        for name in ("memory", "many", "prefer"):
+            if getattr(self, name) != getattr(plain, name):
+                cursor.at(name).say("is given without shares", mend="give slots above 1")
+
+
+@attrs.frozen(kw_only=True)
+class GpuVfio:
+    """vfio: GPUs for virtual machines."""
+
+    rebind: bool = key(
+        OnlyDefault(Flag(), False),
+        False,
+        "Whether a GPU is bound to vfio-pci when a claim asks for that; "
+        "else only GPUs that are bound to it already are offered so.",
+    )
+
+
+@attrs.frozen(kw_only=True)
+class GpuMig:
+    """mig: parts of GPUs."""
+
+    create: bool = key(
+        OnlyDefault(Flag(), False),
+        False,
+        "Whether MIG devices are made as claims ask for them; "
+        "else those are offered that an operator made.",
+    )
+
+
+@attrs.frozen(kw_only=True)
+class GpuGroup:
+    """[[gpu.group]]: devices that are offered otherwise than `[gpu]` says."""
+
+    name: str = key(
+        DNS_LABEL,
+        "",
+        "Name of the group, published as the attribute `group`; no two are alike.",
+        required=True,
+    )
+    match: GpuMatch = table(
+        GpuMatch,
+        "Which devices belong to the group: all conditions given must hold, "
+        "the items of one are alternatives.",
+        required=True,
+    )
+    door: Door | None = key(
+        DOOR, None, "The way by which the devices reach pods; that of `[gpu]` when empty."
+    )
+    resource: str = key(
+        RESOURCE,
+        "",
+        "Extended resource under which the device plugin offers them. "
+        "Empty: `nvidia.com/gpu`, `nvidia.com/mig-<profile>` or `nvidia.com/vfio`, "
+        "with `.shared` behind it when they are shared.",
+        known_as=("resourceName",),
+    )
+    inject: Inject = key(
+        Choice(kind=Inject),
+        Inject.AUTO,
+        "How a device of the plugin comes into its container. "
+        "`auto`: by CDI where the runtime takes it, else by device specs.",
+    )
+    share: GpuShare = table(GpuShare, "How one GPU is held by several.")
+    vfio: GpuVfio = table(GpuVfio, "GPUs for virtual machines.")
+    mig: GpuMig = table(GpuMig, "Parts of GPUs.")
+
+    def check(self, cursor: Cursor, written: Written) -> None:
+        """A VFIO function belongs to one machine."""
+        if self.share.slots > 1 and self.match.type == (GpuType.VFIO,):
+            cursor.at("share").say(
+                "is given for VFIO alone", rule="a virtual machine has its GPU for itself"
+            )
+        if self.resource and self.door is Door.DRA and "resource" not in written.at_fault:
+            cursor.at("resource").warn('is not used with door "dra"')
+
+
+def _check_groups(groups: tuple[GpuGroup, ...], cursor: Cursor) -> None:
+    """What must hold among groups: names differ, no GPU is named twice, shares have own names."""
+    for (first, one), (second, other) in combinations(enumerate(groups, start=1), 2):
+        here = cursor.at(second - 1)
+        if one.name and one.name == other.name:
+            here.at("name").say(
+                f'is "{other.name}", as is that of group {first}', mend="choose another name"
+            )
+        _check_twice(one, other, here, first)
+        if other.resource and other.resource == one.resource and _mixed(one, other):
+            here.at("resource").say(
+                f'is "{other.resource}", as is that of group {first}',
+                rule="one is shared and the other is not",
+                mend="choose another name",
+            )
+
+
+def _check_twice(one: GpuGroup, other: GpuGroup, here: Cursor, first: int) -> None:
+    """A device that both name, and no other condition tells apart."""
+    mine, theirs = (attrs.evolve(group.match, uuid=(), pci=()) for group in (one, other))
+    if mine != theirs:
+        return
+    for name in ("uuid", "pci"):
+        for thing in getattr(other.match, name):
+            if thing in getattr(one.match, name):
+                here.at("match", name).say(
+                    f"takes {thing}, as does group {first}",
+                    rule="a device belongs to one group",
+                    mend="drop it from one of the two",
+                )
+
+
+def _mixed(one: GpuGroup, other: GpuGroup) -> bool:
+    return (one.share.slots > 1) != (other.share.slots > 1)
+
+
+@attrs.frozen(kw_only=True)
+class GpuCdi:
+    """cdi: what a container gets besides device nodes."""
+
+    source: CdiSource = key(
+        Choice(kind=CdiSource),
+        CdiSource.AUTO,
+        "Who says which libraries and files a container needs. "
+        "`auto`: `nvidia-ctk` where it is installed and its answer passes the checks, "
+        "else berth's own list.",
+    )
+
+
+@attrs.frozen(kw_only=True)
+class GpuTable:
+    """[gpu]: NVIDIA GPUs."""
+
+    enabled: bool = key(Flag(), True, "Whether GPUs are looked for and offered.")
+    library: Path | None = key(
+        OrEmpty(PATH),
+        None,
+        "File of the driver's management library, libnvidia-ml.so.1; "
+        "where the system's linker finds it when empty.",
+    )
+    session: Session = key(
+        Choice(kind=Session),
+        Session.HOLD,
+        "`hold`: the library stays open, which events need. "
+        "`probe`: it is opened for each look, so that nothing hinders a reset in between.",
+    )
+    door: Door = key(
+        Choice(kind=Door),
+        Door.DRA,
+        "The way by which GPUs reach pods. `dra`: claims. "
+        "`plugin`: resource limits such as `nvidia.com/gpu`. "
+        "`auto`: claims where the cluster serves them, else limits. `both`: either.",
+    )
+    graphics: bool = key(
+        Flag(), False, "Whether containers get the GPU's nodes for graphics, `/dev/dri/…`, as well."
+    )
+    dev_char_links: bool = key(
+        Flag(),
+        True,
+        "Whether links `/dev/char/<major>:<minor>` are made for nodes that are handed out. "
+        "Without them containers lose their GPU when systemd is reloaded.",
+    )
+    compatibility_groups: bool = key(
+        OnlyDefault(Flag(), False),
+        False,
+        "Whether parts and whole functions are kept apart by compatibility groups.",
+    )
+    cdi: GpuCdi = table(GpuCdi, "What a container gets besides device nodes.")
+    groups: tuple[GpuGroup, ...] = tables(
+        GpuGroup,
+        "Devices that are offered otherwise than `[gpu]` says.",
+        name="group",
+        check=_check_groups,
+    )

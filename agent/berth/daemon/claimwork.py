@@ -1,0 +1,87 @@
+"""What is done with claims: prepared, brought into pods, ended, and made true after a restart."""
+
+from __future__ import annotations
+
+import socket
+
+from berth.cdi.store import CdiStore
+from berth.config.schema import Config
+from berth.daemon.holdings import Holdings
+from berth.metadata.store import MetadataStore
+from berth.nic.config.group import policies_of
+from berth.node.arrivals import Arrivals
+from berth.node.claims import Claims
+from berth.node.claimstatus import ClaimStatus
+from berth.node.drafting import Settings
+from berth.node.ending import Ending
+from berth.node.gateway import Gateway
+from berth.node.handout import Handout
+from berth.node.recovery import Recovery
+from berth.node.reservation import Reservation
+from berth.node.views import Troubles
+from berth.runtime.latest import Latest
+
+
+class ClaimWork:
+    """Everybody who works on claims.
+
+    Args:
+        closed: Why no hook would move a NIC into a pod now; empty while one would.
+        boot_id: Of this boot.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        held: Holdings,
+        *,
+        api: Gateway,
+        closed: Latest[str],
+        troubles: Troubles,
+        boot_id: str,
+    ) -> None:
+        driver = config.dra.driver
+        self.cdi = CdiStore(driver)
+        self.handout = Handout(self.cdi, MetadataStore(driver, config.kubelet.root))
+        self.status = ClaimStatus(
+            api, driver=driver, manager=f"berthd-{socket.gethostname()}"[:128]
+        )
+        self.ending = Ending(
+            records=held.records,
+            ledger=held.ledger,
+            nics=held.nics,
+            remains=self.handout,
+            status=self.status,
+        )
+        self.claims = Claims(
+            Settings(driver=driver, boot_id=boot_id, policies=policies_of(config.nic.groups)),
+            api=api,
+            records=held.records,
+            ledger=held.ledger,
+            nics=held.nics,
+            reservation=Reservation(
+                driver,
+                api=api,
+                records=held.records,
+                ledger=held.ledger,
+                discovery=held.discovery,
+                closed=closed,
+                troubles=troubles,
+                end=self.ending.end,
+            ),
+            ending=self.ending,
+            papers=self.handout,
+            status=self.status,
+            troubles=troubles,
+        )
+        self.arrivals = Arrivals(
+            records=held.records, nics=held.nics, notes=self.handout, status=self.status
+        )
+        self.recovery = Recovery(
+            driver=driver,
+            boot_id=boot_id,
+            records=held.records,
+            ledger=held.ledger,
+            nics=held.nics,
+            handout=self.handout,
+        )

@@ -1,0 +1,103 @@
+"""What changes on the node, and who owns it: records, ledger, NICs, and what the machine has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from berth.cdi.store import CdiStore
+from berth.config.gpu import Session
+from berth.config.schema import Config
+from berth.host.sysfs import Sysfs
+from berth.model.peripheral import Door
+from berth.node.allotments import Allotments, given_shelf
+from berth.node.discovery import Discovery
+from berth.node.gpus import Gpus, Nvml
+from berth.node.ledger import Ledger
+from berth.node.nics import Nics
+from berth.node.pluginfiles import PluginFiles
+from berth.node.records import Records
+from berth.node.stock import Stock
+
+
+class Holdings:
+    """The owners of changing state.
+
+    Args:
+        boot_id: Of this boot.
+        noticed: Called with a claim's UID when more is known of its NIC in the pod.
+        toward: Addresses whose way out must stay.
+        own_addresses: Addresses by which the node is reached.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        boot_id: str,
+        noticed: Callable[[str], None],
+        toward: Callable[[], Iterable[str]],
+        own_addresses: Callable[[], Iterable[str]],
+    ) -> None:
+        sysfs = Sysfs()
+        self.ledger = Ledger()
+        self.records = Records(config.node.state_dir / "claims")
+        self.given = given_shelf(config.node.state_dir / "ledger")
+        self.stock = Stock(config.generic, driver=config.dra.driver, folder=config.node.state_dir)
+        self.gpus = _gpus(config)
+        self.nics = Nics(
+            self.records,
+            exists=lambda identity: _exists(sysfs, identity),
+            renumbered=self.ledger.rekey,
+            noticed=noticed,
+            names=config.node.state_dir / "names",
+        )
+        self.discovery = Discovery(
+            self.records,
+            table=config.nic,
+            sysfs=sysfs,
+            toward=toward,
+            own_addresses=own_addresses,
+            stirred=self.nics.look_again,
+            driver=config.dra.driver,
+            stocks=(self.stock, *((self.gpus,) if self.gpus is not None else ())),
+            given=self.given,
+        )
+        self.allotments = Allotments(
+            self.given,
+            ledger=self.ledger,
+            inventory=self.discovery.inventory,
+            files=PluginFiles(CdiStore(config.dra.driver)),
+            boot_id=boot_id,
+        )
+
+    def decide(self, auto: Door) -> None:
+        """Settle what ``door = "auto"`` comes to."""
+        self.stock.decide(auto)
+        if self.gpus is not None:
+            self.gpus.decide(auto)
+
+    def reload(self, config: Config) -> None:
+        """Take the tables of devices of other settings."""
+        self.stock.reload(config.generic)
+        if self.gpus is not None:
+            self.gpus.reload(config.gpu)
+        self.discovery.reload(config.nic)
+
+
+def _gpus(config: Config) -> Gpus | None:
+    if not config.gpu.enabled:
+        return None
+    return Gpus(config.gpu, open_nvml=lambda: _nvml(config), folder=config.node.state_dir)
+
+
+def _nvml(config: Config) -> Nvml:
+    # Imported here: it loads NVIDIA's bindings, which a node without GPUs does not pay for.
+    from berth.host.nvml.owner import Nvml as Owner
+
+    return Owner(library=str(config.gpu.library or ""), hold=config.gpu.session is Session.HOLD)
+
+
+def _exists(sysfs: Sysfs, identity: str) -> bool:
+    """Whether a device is still in the machine; of what is no PCI function nobody can say so."""
+    kind, _, rest = identity.partition(":")
+    return kind != "pci" or sysfs.has_function(rest.partition("/")[0])

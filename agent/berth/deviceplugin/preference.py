@@ -1,0 +1,210 @@
+"""Which units a container should get: near to each other, and none that is ill while others are.
+
+Theory. What kubelet insists on comes first. The rest is taken from units that are well, and only
+then from those that are held, ill or unknown: a preference is a hint, so a sick device is never a
+reason to fail. Among equals, a NUMA node that has all that is needed is better than two, there a
+PCIe root that has it, and of several the one whose devices are shared least (``spread``) or most
+(``pack``), then the one with the least to spare. Where several NUMA nodes have all, the one that
+has it at the fewest roots is taken.
+
+All of it is counted from the values given: nothing is asked of the machine here.
+
+Source: GH §5.1, §1.7; KC §2.2 (when kubelet asks, and what it makes of the answer).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import attrs
+
+from berth.errors import ClaimError
+from berth.model.resource import Resource, Unit
+
+
+@attrs.frozen(kw_only=True)
+class Wish:
+    """What kubelet asks a preference about.
+
+    Attributes:
+        available: Ids to choose from.
+        must: Ids that are to be in the answer.
+        size: How many ids the answer is to have, those of ``must`` included.
+    """
+
+    available: tuple[str, ...]
+    must: tuple[str, ...]
+    size: int
+
+
+Domain: TypeAlias = "Callable[[Unit], Hashable]"
+"""Gives what a unit is near to; units of the same are near to each other."""
+
+_DOMAINS: Final[tuple[Domain, ...]] = (lambda unit: unit.numa, lambda unit: unit.pcie_root)
+"""From the widest to the narrowest."""
+
+
+def prefer(resource: Resource, wish: Wish) -> tuple[str, ...]:
+    """Give exactly as many ids as are wished for, each once; those of ``must`` come first.
+
+    The answer depends on the order of the units in the resource, not on that of the ids.
+
+    Raises:
+        ClaimError: So many cannot be given together.
+    """
+    _check_size(resource, wish)
+    known = {unit.id: unit for unit in resource.units}
+    must = [_unit(known, name) for name in dict.fromkeys(wish.must)]
+    offered = set(wish.available)
+    free = [unit for unit in resource.units if unit.id in offered]
+    free += [_unit(known, name) for name in sorted(offered - known.keys())]
+    left = offered - {unit.id for unit in must}
+    choice = _Choice(resource, must, free=offered)
+    well = [unit for unit in free if unit.id in left and unit.healthy and not unit.held]
+    ill = [unit for unit in free if unit.id in left and not (unit.healthy and not unit.held)]
+    for tier in (well, ill):
+        choice.add(tier, wish.size - len(choice.units))
+    if len(choice.units) < wish.size:
+        raise _too_few(resource, wish, len(choice.units))
+    return tuple(unit.id for unit in choice.units)
+
+
+def _unit(known: Mapping[str, Unit], name: str) -> Unit:
+    """The unit of an id; one that is not known (any more) is a device of its own, and ill."""
+    return known.get(name) or Unit(id=name, device=name, healthy=False)
+
+
+def _check_size(resource: Resource, wish: Wish) -> None:
+    must = len(set(wish.must))
+    if not must <= wish.size or wish.size < 1:
+        raise ClaimError(
+            resource.name,
+            f"{wish.size} ids are wanted, {must} of them given",
+            rule="at least one, and no fewer than are given",
+        )
+
+
+def _too_few(resource: Resource, wish: Wish, found: int) -> ClaimError:
+    rule = "" if resource.many else "a container gets one share of a device"
+    return ClaimError(
+        resource.name,
+        f"{wish.size} ids are wanted, {found} of the {len(set(wish.available))} available ones can"
+        " be given together",
+        rule=rule,
+        mend="" if resource.many else "ask for fewer, or set share.many = true in the group",
+    )
+
+
+class _Choice:
+    """What was chosen so far.
+
+    Args:
+        resource: Whose units.
+        must: Those that are chosen from the start.
+        free: Ids that nobody has.
+    """
+
+    def __init__(self, resource: Resource, must: Sequence[Unit], *, free: set[str]) -> None:
+        self.units: list[Unit] = []
+        self._anchors: dict[Domain, set[Hashable]] = {domain: set() for domain in _DOMAINS}
+        self._take(must)
+        self._many = resource.many
+        self._heaped = resource.many and resource.pack
+        loads = Counter(unit.device for unit in resource.units if unit.id not in free)
+        sign = -1 if resource.pack else 1
+        self._costs = {unit.device: sign * loads[unit.device] for unit in resource.units}
+        self._order = {device: number for number, device in enumerate(self._costs)}
+
+    def add(self, tier: Sequence[Unit], need: int) -> None:
+        """Choose so many of a tier, or as many as it has."""
+        if self._heaped:
+            self._take(self._near(tier, need, _DOMAINS))
+            return
+        taken = set() if self._many else {unit.device for unit in self.units}
+        layers = _layers(unit for unit in tier if unit.device not in taken)
+        for layer in layers if self._many else layers[:1]:
+            chosen = self._near(layer, need, _DOMAINS)
+            self._take(chosen)
+            need -= len(chosen)
+
+    def _take(self, units: Sequence[Unit]) -> None:
+        self.units += units
+        for domain, keys in self._anchors.items():
+            keys.update(map(domain, units))
+
+    def _near(self, units: Sequence[Unit], need: int, domains: Sequence[Domain]) -> list[Unit]:
+        """Choose ``need`` of the units, or all, from as few domains as can be."""
+        if need <= 0:
+            return []
+        if not domains:
+            return sorted(units, key=self._place)[:need]
+        domain, narrower = domains[0], domains[1:]
+        groups: dict[Hashable, list[Unit]] = defaultdict(list)
+        for unit in units:
+            groups[domain(unit)].append(unit)
+        anchors = self._anchors[domain]
+        near = [group for key, group in groups.items() if _is_near(key, anchors)]
+        far = [group for key, group in groups.items() if not _is_near(key, anchors)]
+        chosen: list[Unit] = []
+        for part in (near, far):
+            for group in self._fewest(part, need - len(chosen), narrower):
+                chosen += self._near(group, need - len(chosen), narrower)
+        return chosen
+
+    def _fewest(
+        self, groups: Iterable[list[Unit]], need: int, narrower: Sequence[Domain]
+    ) -> list[list[Unit]]:
+        """As few groups as have what is needed, to be emptied in this order."""
+        ordered = sorted(groups, key=len, reverse=True)
+        taken: list[list[Unit]] = []
+        while ordered and need > 0:
+            if len(ordered[0]) >= need:
+                wanted = need
+                fitting = [group for group in ordered if len(group) >= need]
+                return [*taken, min(fitting, key=lambda group: self._rank(group, wanted, narrower))]
+            taken.append(ordered.pop(0))
+            need -= len(taken[-1])
+        return taken
+
+    def _rank(
+        self, group: Sequence[Unit], need: int, narrower: Sequence[Domain]
+    ) -> tuple[tuple[int, ...], int, int]:
+        """The less the better: narrower domains to take from, devices' costs, what is to spare."""
+        pieces = tuple(_pieces(group, need, domain) for domain in narrower)
+        return pieces, sum(sorted(map(self._cost, group))[:need]), len(group)
+
+    def _place(self, unit: Unit) -> tuple[int, int]:
+        # All shares of a device in a row, for the case that they are heaped.
+        return self._cost(unit), self._order.get(unit.device, len(self._order))
+
+    def _cost(self, unit: Unit) -> int:
+        return self._costs.get(unit.device, 0)
+
+
+def _pieces(units: Iterable[Unit], need: int, domain: Domain) -> int:
+    """Of how many domains units must be taken, at least."""
+    sizes = sorted(Counter(map(domain, units)).values(), reverse=True)
+    return next((n for n, size in enumerate(itertools.accumulate(sizes), 1) if size >= need), 0)
+
+
+def _layers(units: Iterable[Unit]) -> list[list[Unit]]:
+    """The first unit of each device, the second of each, and so on."""
+    layers: list[list[Unit]] = []
+    seen: Counter[str] = Counter()
+    for unit in units:
+        number = seen[unit.device]
+        if number == len(layers):
+            layers.append([])
+        layers[number].append(unit)
+        seen[unit.device] += 1
+    return layers
+
+
+def _is_near(key: Hashable, anchors: Collection[Hashable]) -> bool:
+    """Whether a domain is, or touches, one of those that are chosen already; none is near none."""
+    if isinstance(key, tuple):
+        return any(isinstance(other, tuple) and set(key) & set(other) for other in anchors)
+    return bool(key) and key in anchors

@@ -1,0 +1,1 @@
+"""Devices of ``[[generic]]`` groups: from device nodes and conditions to what is offered (pure)."""

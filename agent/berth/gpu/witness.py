@@ -1,0 +1,227 @@
+"""Two witnesses of a GPU, the PCI bus and NVML, and the memory of what NVML said before.
+
+A function that NVML does not list, or the reverse, is a device with a reason and never a silent
+gap. What NVML listed in this boot and does not list now is kept under its names and ids, unhealthy,
+until the machine is booted anew, another card is in its place, or somebody forgets it.
+
+Source: GH §1.1, §1.2, §2.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Final
+
+import attrs
+
+from berth.host.sysfs import PciFunction
+from berth.model.device import Exclusion
+from berth.model.gpu import Driver, Gpu
+
+UUID_LIMIT: Final = 57
+"""Longest UUID: with the number of a share it must fit the 63 bytes of an id."""
+
+UP: Final = "up"
+"""State of a session that answers."""
+
+VFIO_DRIVER: Final = "vfio-pci"
+
+_UUID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_/.-]*")
+_OWN_DOING: Final = frozenset({"stalled", "released", "probing"})
+# States in which it is us who do not ask, which says nothing about a GPU.
+_REASONS: Final = {"mismatch": "driver-mismatch"}
+
+
+@attrs.frozen(kw_only=True)
+class Remembered:
+    """What NVML last said of a GPU.
+
+    Attributes:
+        boot_id: The boot in which it said so.
+    """
+
+    gpu: Gpu
+    boot_id: str
+    driver: Driver | None = None
+
+
+class Form(Enum):
+    """What a sighting is."""
+
+    DRIVER = "driver"
+    VFIO = "vfio"
+
+
+@attrs.frozen(kw_only=True)
+class Sighting:
+    """One GPU of the machine.
+
+    Attributes:
+        function: ``None`` when only NVML knows it, or nobody any more.
+        gpu: As NVML says now or said before; ``None`` when it never did in this boot.
+        driver: The same.
+        unhealthy: Why it is offered as unhealthy; empty when it is well.
+        exclusion: Why it is not offered; ``None`` when it is.
+    """
+
+    address: str
+    form: Form = Form.DRIVER
+    function: PciFunction | None = None
+    gpu: Gpu | None = None
+    driver: Driver | None = None
+    unhealthy: str = ""
+    exclusion: Exclusion | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Witnessed:
+    """What both witnesses and the memory come to.
+
+    Attributes:
+        swapped: Addresses at which another card is than before: its health history is not this
+            one's.
+    """
+
+    sightings: tuple[Sighting, ...]
+    memory: tuple[Remembered, ...]
+    swapped: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def witness(
+    gpus: Iterable[Gpu],
+    functions: Iterable[PciFunction],
+    *,
+    driver: Driver | None,
+    state: str,
+    memory: Iterable[Remembered],
+    boot_id: str,
+) -> Witnessed:
+    """Put together what is known of each GPU.
+
+    Args:
+        functions: Of the PCI bus; others than GPUs are passed over.
+        state: Of the NVML session, such as `UP`.
+        memory: As the last call gave it.
+        boot_id: Of this boot; what is remembered of another one is dropped.
+    """
+    listed, warnings = _listed(gpus)
+    known = {each.gpu.address: each for each in memory if each.boot_id == boot_id}
+    bus = {function.address: function for function in functions if function.is_nvidia_gpu}
+    twice = _twice(listed)
+    sightings = []
+    fresh = {}
+    for address in sorted({*listed, *bus, *known}):
+        gpu, function = listed.get(address), bus.get(address)
+        if gpu is not None and not _fault(gpu, twice) and function is not None:
+            fresh[address] = Remembered(gpu=gpu, boot_id=boot_id, driver=driver)
+        before = known.get(address)
+        sightings.append(
+            _sighting(
+                address,
+                gpu=gpu,
+                function=function,
+                before=before,
+                twice=twice,
+                driver=driver,
+                state=state,
+            )
+        )
+    swapped = tuple(
+        address
+        for address, each in fresh.items()
+        if address in known and known[address].gpu.uuid != each.gpu.uuid
+    )
+    warnings += [
+        f"GPU {address}: another card is there, {fresh[address].gpu.uuid} in place of "
+        f"{known[address].gpu.uuid}; what was known of the old one's health is dropped"
+        for address in swapped
+    ]
+    kept = {**known, **fresh}
+    return Witnessed(
+        sightings=tuple(sightings),
+        memory=tuple(kept[address] for address in sorted(kept)),
+        swapped=swapped,
+        warnings=tuple(warnings),
+    )
+
+
+def _listed(gpus: Iterable[Gpu]) -> tuple[dict[str, Gpu], list[str]]:
+    """GPUs by address; one that is listed twice counts once."""
+    listed: dict[str, Gpu] = {}
+    warnings = []
+    for gpu in gpus:
+        if gpu.address in listed:
+            warnings.append(f"GPU {gpu.address}: NVML lists two; the first is used")
+        listed.setdefault(gpu.address, gpu)
+    return listed, warnings
+
+
+def _twice(listed: Mapping[str, Gpu]) -> frozenset[str]:
+    """UUIDs that do not tell GPUs apart."""
+    seen: set[str] = set()
+    twice: set[str] = set()
+    for gpu in listed.values():
+        (twice if gpu.uuid in seen else seen).add(gpu.uuid)
+    return frozenset(twice)
+
+
+def is_usable_uuid(uuid: str) -> bool:
+    """Whether ids can be made of a UUID."""
+    return len(uuid) <= UUID_LIMIT and _UUID.fullmatch(uuid) is not None
+
+
+def _fault(gpu: Gpu, twice: frozenset[str]) -> str:
+    """Why a GPU cannot be told from others; empty when it can."""
+    if not is_usable_uuid(gpu.uuid):
+        return gpu.missing.get("uuid", "") or "it has no UUID of use"
+    if gpu.uuid in twice:
+        return "another one has the same UUID"
+    if gpu.minor is None:
+        return gpu.missing.get("minor", "") or "the number of its node is unknown"
+    return ""
+
+
+def _sighting(
+    address: str,
+    *,
+    gpu: Gpu | None,
+    function: PciFunction | None,
+    before: Remembered | None,
+    twice: frozenset[str],
+    driver: Driver | None,
+    state: str,
+) -> Sighting:
+    bare = Sighting(address=address, function=function)
+    if function is not None and function.driver == VFIO_DRIVER:
+        last = before.gpu if before is not None else None
+        return attrs.evolve(bare, form=Form.VFIO, gpu=last)
+    if gpu is not None and function is None:
+        return attrs.evolve(bare, gpu=gpu, exclusion=_reason("no-function", "NVML alone lists it"))
+    fault = _fault(gpu, twice) if gpu is not None else ""
+    if gpu is not None and not fault:
+        return attrs.evolve(bare, gpu=gpu, driver=driver)
+    reason = _why(function, fault, state)
+    if before is None or reason.reason == "foreign-driver":
+        return attrs.evolve(bare, exclusion=reason)
+    unhealthy = "" if reason.reason in _OWN_DOING else reason.reason
+    return attrs.evolve(bare, gpu=before.gpu, driver=before.driver, unhealthy=unhealthy)
+
+
+def _why(function: PciFunction | None, fault: str, state: str) -> Exclusion:
+    """Why NVML's word of a GPU is missing."""
+    if function is not None and function.driver not in {"", "nvidia"}:
+        return _reason("foreign-driver", f"bound to {function.driver}")
+    if fault:
+        return _reason("identity", fault)
+    if state != UP:
+        return _reason(_REASONS.get(state, state), f"NVML's session is {state}")
+    if function is None:
+        return _reason("lost", "neither the PCI bus nor NVML has it")
+    return _reason("lost" if function.driver else "no-driver", "NVML does not list it")
+
+
+def _reason(reason: str, detail: str) -> Exclusion:
+    return Exclusion(reason=reason, detail=detail)

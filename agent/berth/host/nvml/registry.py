@@ -1,0 +1,162 @@
+"""Worker threads for calls that may never come back, and who may call what meanwhile.
+
+At most one call is out for each key, which is a GPU's PCI address or the library as a whole. Past
+its deadline the caller goes on with `NoAnswer`; the thread stays, no further call is made for that
+key until it returns, and then that is over by itself. The threads are daemons of our own: neither
+the end of the trio run nor that of the process waits for one, and a hung one takes no place in any
+limiter.
+
+Source: GH §2.4.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
+
+import attrs
+import trio
+
+from berth.host.nvml.silence import OpenCall
+from berth.host.nvml.values import NoAnswer
+
+T = TypeVar("T")
+
+WALK_S: Final = 10.0
+PROBE_S: Final = 4.0
+CLASSIFY_S: Final = 0.5
+SHUTDOWN_S: Final = 2.0
+
+
+@attrs.frozen(kw_only=True)
+class RegistryStatistics:
+    """What can be seen from outside.
+
+    Attributes:
+        calls: How many were begun, by purpose.
+        unanswered: How many callers went on without an answer, by purpose.
+        open: The calls that are out now.
+    """
+
+    calls: dict[str, int]
+    unanswered: dict[str, int]
+    open: tuple[OpenCall, ...]
+
+
+class _Call(Generic[T]):
+    """A call and its answer, once ``done`` is set."""
+
+    def __init__(self, out: OpenCall) -> None:
+        self.out = out
+        self.done = trio.Event()
+        self.answers: list[T] = []
+        self.error: Exception | None = None
+
+    def result(self) -> T:
+        if self.error is not None:
+            raise self.error
+        return self.answers[0]
+
+
+class Registry:
+    """The calls that are out; used in one trio run.
+
+    Args:
+        returned: Called in the trio thread when a call has returned, however late.
+    """
+
+    def __init__(self, returned: Callable[[], object] = lambda: None) -> None:
+        self._tell_returned = returned
+        self._open: dict[str, _Call[Any]] = {}
+        self._calls: Counter[str] = Counter()
+        self._unanswered: Counter[str] = Counter()
+
+    async def ask(
+        self,
+        key: str,
+        purpose: str,
+        function: Callable[[], T],
+        *,
+        deadline_s: float,
+        joins: str = "",
+    ) -> T | NoAnswer:
+        """Call a function in a thread and give its answer, or `NoAnswer` past the deadline.
+
+        While another call is out for the key its end is waited for; when that one is past its own
+        deadline already there is no waiting. A cancel leaves the call out.
+
+        Args:
+            joins: Purpose whose call, when it is out, answers for this one as well.
+        """
+        with trio.move_on_after(deadline_s):
+            while (other := self._open.get(key)) is not None:
+                if other.out.overdue(trio.current_time()):
+                    await trio.lowlevel.checkpoint()
+                    return self._unanswered_by(other.out, purpose)
+                await other.done.wait()
+                if joins and other.out.purpose == joins:
+                    joined: T = other.result()
+                    return joined
+            call = self.start_nowait(key, purpose, function, deadline_s=deadline_s)
+            await call.done.wait()
+            return call.result()
+        return self._unanswered_by(self._open[key].out if key in self._open else None, purpose)
+
+    def start_nowait(
+        self, key: str, purpose: str, function: Callable[[], T], *, deadline_s: float
+    ) -> _Call[T]:
+        """Begin a call that nobody need wait for; none may be out for the key."""
+        out = OpenCall(key=key, purpose=purpose, began_s=trio.current_time(), deadline_s=deadline_s)
+        call: _Call[T] = _Call(out)
+        self._open[key] = call
+        self._calls[purpose] += 1
+        token = trio.lowlevel.current_trio_token()
+
+        def work() -> None:
+            try:
+                call.answers.append(function())
+            except Exception as error:  # noqa: BLE001 - raised where the answer is awaited
+                call.error = error
+            with contextlib.suppress(trio.RunFinishedError):
+                token.run_sync_soon(self._returned, key, call)
+
+        threading.Thread(target=work, name=f"nvml {key}", daemon=True).start()
+        return call
+
+    def busy(self, key: str) -> bool:
+        """Whether a call is out for the key."""
+        return key in self._open
+
+    async def wait_quiet(self) -> None:
+        """Wait until no call is out but those that are past their deadline."""
+        await trio.lowlevel.checkpoint()
+        while fresh := [
+            call for call in self._open.values() if not call.out.overdue(trio.current_time())
+        ]:
+            with trio.move_on_at(fresh[0].out.began_s + fresh[0].out.deadline_s):
+                await fresh[0].done.wait()
+
+    def open_calls(self) -> tuple[OpenCall, ...]:
+        """Give the calls that are out."""
+        return tuple(call.out for call in self._open.values())
+
+    def statistics(self) -> RegistryStatistics:
+        """Give figures for tests, metrics and the operator."""
+        return RegistryStatistics(
+            calls=dict(self._calls), unanswered=dict(self._unanswered), open=self.open_calls()
+        )
+
+    def _returned(self, key: str, call: _Call[Any]) -> None:
+        if self._open.get(key) is call:
+            del self._open[key]
+        call.done.set()
+        self._tell_returned()
+
+    def _unanswered_by(self, out: OpenCall | None, purpose: str) -> NoAnswer:
+        self._unanswered[purpose] += 1
+        if out is None:
+            return NoAnswer(purpose=purpose, open_s=0)
+        return NoAnswer(purpose=out.purpose, open_s=trio.current_time() - out.began_s)

@@ -1,0 +1,163 @@
+"""Looks at the GPUs of an open session: which there are, what they say, whether they answer.
+
+GPUs are walked by index, since a search by name may fail for the sake of another one. An index is
+no identity; within a session it is only remembered so that a GPU whose call is out is not asked a
+second time under its index.
+
+Source: GH §1.1, §2.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+
+import attrs
+import trio
+
+from berth.host.nvml import calls, describe
+from berth.host.nvml.calls import Identified
+from berth.host.nvml.registry import CLASSIFY_S, PROBE_S, WALK_S, Registry
+from berth.host.nvml.silence import LIBRARY
+from berth.host.nvml.values import NoAnswer, Probe, Refusal, Walk
+from berth.model.gpu import Driver, Gpu
+
+WALKERS: Final = 4
+"""GPUs that are walked at once."""
+
+UNLISTED: Final = Refusal(code=28, text="NVML does not list it")
+
+
+class Sight:
+    """The handles of a session, and what was last seen of each GPU.
+
+    Args:
+        registry: Through which every call goes.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._handles: dict[str, Any] = {}
+        self._index: dict[int, str] = {}
+        self._last: dict[str, Gpu] = {}
+        self._limiter = trio.CapacityLimiter(WALKERS)
+
+    def handles(self) -> dict[str, Any]:
+        """Give the handles by address."""
+        return dict(self._handles)
+
+    def uuids(self) -> dict[str, str]:
+        """Give the addresses by UUID, as last seen."""
+        return {gpu.uuid: address for address, gpu in self._last.items() if gpu.uuid}
+
+    def forget(self) -> None:
+        """Drop the handles: their session is over."""
+        self._handles.clear()
+        self._index.clear()
+
+    async def walk(
+        self, driver: Driver | None, *, told: Callable[[Gpu], None] = lambda _: None
+    ) -> Walk:
+        """Look at every GPU; one that does not answer delays the others by nothing.
+
+        Args:
+            told: Called with each GPU as soon as it has answered, before the walk is over.
+        """
+        answers: dict[str, Gpu] = {}
+
+        async def look(address: str) -> None:
+            async with self._limiter:
+                answers[address] = await self.describe(address)
+            told(answers[address])
+
+        silent = await self.identify(then=look)
+        for address, text in silent.items():
+            if ":" in address:
+                answers[address] = self._unanswered(address, text)
+        return Walk(
+            driver=driver,
+            gpus=tuple(answers[address] for address in sorted(answers)),
+            nameless=tuple(f"{who}: {text}" for who, text in silent.items() if ":" not in who),
+        )
+
+    async def describe(self, address: str) -> Gpu:
+        """Look at one GPU anew; when it does not answer, as it was last, with the reason."""
+        handle = self._handles.get(address)
+        if handle is None:
+            return self._unanswered(address, UNLISTED.text)
+        answer = await self._registry.ask(
+            address, "walk", partial(describe.gpu, handle, address), deadline_s=WALK_S
+        )
+        if isinstance(answer, NoAnswer):
+            return self._unanswered(address, answer.text)
+        self._last[address] = answer
+        return answer
+
+    async def probe(self, address: str) -> Probe | Refusal | NoAnswer:
+        """Ask whether a GPU is well; a probe that is out answers for this one too."""
+        return await self._ask_fields(address, "probe", PROBE_S)
+
+    async def classify(self, address: str) -> Probe | Refusal | NoAnswer:
+        """Ask the same, for someone who cannot wait."""
+        return await self._ask_fields(address, "classify", CLASSIFY_S)
+
+    async def identify(
+        self, *, then: Callable[[str], Awaitable[None]] | None = None
+    ) -> dict[str, str]:
+        """Take the handles anew.
+
+        Args:
+            then: What is done with the address of each GPU as soon as it is known.
+
+        Returns:
+            What did not answer, in words: by address, or by index where that is not known.
+        """
+        count = await self._registry.ask(LIBRARY, "count", calls.count, deadline_s=WALK_S)
+        if isinstance(count, Refusal | NoAnswer):
+            return {"count": count.text, **dict.fromkeys(self._handles, count.text)}
+        silent: dict[str, str] = {}
+        found: dict[int, Identified] = {}
+
+        async def take(index: int) -> None:
+            key = self._index.get(index, f"index {index}")
+            answer = await self._registry.ask(
+                key, "identify", partial(calls.identify, index), deadline_s=WALK_S
+            )
+            if not isinstance(answer, Identified):
+                silent[key] = answer.text
+                return
+            known = answer.address in {one.address for one in found.values()}
+            found[index] = answer
+            self._handles[answer.address] = answer.handle
+            if then is not None and not known:
+                await then(answer.address)
+
+        async with trio.open_nursery() as nursery:
+            for index in range(count):
+                nursery.start_soon(take, index)
+        self._handles = {one.address: one.handle for one in found.values()} | {
+            address: self._handles[address] for address in silent if address in self._handles
+        }
+        self._index.update({index: one.address for index, one in found.items()})
+        seen = {one.address for one in found.values()}
+        return {who: text for who, text in silent.items() if who not in seen}
+
+    async def _ask_fields(
+        self, address: str, purpose: str, deadline_s: float
+    ) -> Probe | Refusal | NoAnswer:
+        handle = self._handles.get(address)
+        if handle is None:
+            await trio.lowlevel.checkpoint()
+            return UNLISTED
+        return await self._registry.ask(
+            address,
+            purpose,
+            partial(calls.probe, handle),
+            deadline_s=deadline_s,
+            joins="probe",
+        )
+
+    def _unanswered(self, address: str, text: str) -> Gpu:
+        last = self._last.get(address, Gpu(address=address))
+        return attrs.evolve(last, missing={**last.missing, "answer": text})

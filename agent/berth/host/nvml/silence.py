@@ -1,0 +1,67 @@
+"""Which GPU is to blame when calls do not come back.
+
+If several devices stop answering at once, it may be one of them that holds up the library. Then the
+one whose call is out longest is taken for the cause, and of the others nothing is known, until it
+answers or their own calls are out for `PATIENCE` deadlines. When not even a call that concerns no
+device comes back, the library as a whole is held up, and that time proves nothing against them.
+
+Source: GH §2.5; the last sentence is T4's, which asks that a library-wide lock taints no bystander.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Final
+
+import attrs
+
+LIBRARY: Final = "library"
+"""Key of calls that concern no device."""
+
+PATIENCE: Final = 3
+
+
+class Silence(Enum):
+    """What is said of a GPU that does not answer."""
+
+    NO_ANSWER = "no-answer"
+    STALLED = "nvml-stalled"
+
+
+@attrs.frozen(kw_only=True)
+class OpenCall:
+    """A call that is out.
+
+    Attributes:
+        key: PCI address, `LIBRARY`, or ``index N`` of a GPU whose address is not known yet.
+        began_s: When it began, on the clock of ``now_s``.
+    """
+
+    key: str
+    purpose: str
+    began_s: float
+    deadline_s: float
+
+    def overdue(self, now_s: float) -> bool:
+        """Whether nobody waits for it any more."""
+        return now_s - self.began_s >= self.deadline_s
+
+
+def overdue(calls: Iterable[OpenCall], now_s: float) -> tuple[OpenCall, ...]:
+    """Give the calls on devices that are past their deadline, oldest first."""
+    late = (call for call in calls if call.key != LIBRARY and call.overdue(now_s))
+    return tuple(sorted(late, key=lambda call: call.began_s))
+
+
+def silences(calls: Iterable[OpenCall], now_s: float) -> Mapping[str, Silence]:
+    """Give what is to be said of each device whose call is past its deadline."""
+    calls = tuple(calls)
+    held_up = any(call.key == LIBRARY and call.overdue(now_s) for call in calls)
+    late = overdue(calls, now_s)
+    return {
+        call.key: Silence.NO_ANSWER
+        if place == 0 or (not held_up and now_s - call.began_s >= PATIENCE * call.deadline_s)
+        else Silence.STALLED
+        for place, call in enumerate(late)
+    }

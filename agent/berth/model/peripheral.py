@@ -1,0 +1,124 @@
+"""Peripherals: devices that a container reaches by device nodes, such as GPUs and serial adapters.
+
+A NIC is moved into its pod; a peripheral stays where it is, and its container is given nodes,
+mounts and environment. GPUs and the devices of ``[[generic]]`` groups come to this one value, so
+that what hands them out (the ledger, both doors) needs to know no kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+import attrs
+
+from berth.model.device import Attribute, Capacity, Consumption, Exclusion
+from berth.model.edits import Edits
+
+ABSENT: Final = "absent"
+"""Why a device that somebody holds is unhealthy: the machine does not show it any more."""
+
+
+_NUMBERS: Final = ("chr:", "blk:")
+# Begin the keys of device nodes, by their numbers (GH §5.3).
+
+
+class Door(Enum):
+    """By which of kubelet's interfaces a device is asked for (GH §5.1)."""
+
+    DRA = "dra"
+    PLUGIN = "plugin"
+    BOTH = "both"
+
+    @property
+    def opens_dra(self) -> bool:
+        """Whether claims get the device."""
+        return self is not Door.PLUGIN
+
+    @property
+    def opens_plugin(self) -> bool:
+        """Whether ``resources.limits`` get the device."""
+        return self is not Door.DRA
+
+
+@attrs.frozen(kw_only=True)
+class Peripheral:
+    """One device that discovery saw and a group selects.
+
+    Attributes:
+        identity: What the thing is, physically: the same over reboots and renumbering.
+        name: Its name in slices, a DNS label.
+        kind: Class of its CDI names: ``gpu``, ``vfio``, ``generic``.
+        type: Value of its attribute ``type``: ``gpu``, ``mig``, ``vfio``, ``generic``.
+        keys: What it is in the ledger; two devices that share a key are never held by two at once.
+        door: The doors it is offered at; ``auto`` is decided before.
+        resource: Extended resource name at the plugin door; empty when that door is closed.
+        ids: Its ids at the plugin door, one for each share; empty when that door is closed.
+        slots: How many may hold it at once.
+        inject: How a container gets it by the plugin door: ``specs``, ``cdi``, or ``auto`` for
+            ``specs`` where these can say all of it.
+        many: A container may have several of its shares.
+        pack: Its shares are given before those of the next device.
+        numa: NUMA nodes that it is near to; empty when the machine does not say.
+        pcie_root: PCIe root complex, as in the standard attribute; empty when it is none's.
+        consumes: What it draws from counter sets while it is allocated.
+        edits: What a container gets of it, by what the machine shows now.
+        admin: What a container gets that only looks at it (``adminAccess``).
+        common: What a container gets once, however many devices of ``kind`` it has.
+        path: Its node or PCI address, for people.
+        exclusion: Why it is not offered; ``None`` when it is.
+        unhealthy: Why it is offered as unhealthy, such as ``absent``; empty when it is well.
+        held_by: Who has it now, in words for people.
+    """
+
+    identity: str
+    name: str
+    kind: str
+    type: str
+    group: str
+    keys: tuple[str, ...]
+    door: Door = Door.DRA
+    resource: str = ""
+    ids: tuple[str, ...] = ()
+    slots: int = 1
+    inject: str = "auto"
+    many: bool = False
+    pack: bool = False
+    numa: tuple[int, ...] = ()
+    pcie_root: str = ""
+    attributes: Mapping[str, Attribute] = attrs.field(factory=dict)
+    capacity: Mapping[str, Capacity] = attrs.field(factory=dict)
+    consumes: tuple[Consumption, ...] = ()
+    edits: Edits = attrs.field(factory=Edits)
+    admin: Edits = attrs.field(factory=Edits)
+    common: Edits = attrs.field(factory=Edits)
+    path: str = ""
+    exclusion: Exclusion | None = None
+    unhealthy: str = ""
+    held_by: tuple[str, ...] = ()
+
+    @property
+    def is_by_cdi(self) -> bool:
+        """Whether a container that asked by the plugin door gets it by a CDI file.
+
+        Kubelet's answer has no place for hooks and groups.
+        """
+        beyond = any(edits.hooks or edits.gids for edits in (self.edits, self.common))
+        return self.inject == "cdi" or (self.inject == "auto" and beyond)
+
+    def absent(self) -> Peripheral:
+        """The device when it was removed while it is held: names and keys stay, its nodes do not.
+
+        The numbers may be another device's by now, so nothing of it can be handed out.
+        """
+        gone = Edits()
+        return attrs.evolve(self, unhealthy=ABSENT, exclusion=None, edits=gone, admin=gone)
+
+    def after_reboot(self) -> Peripheral:
+        """The device with those of its keys that mean the same in another boot.
+
+        Numbers of nodes are dealt anew, so they may be another device's by now.
+        """
+        keys = tuple(key for key in self.keys if not key.startswith(_NUMBERS))
+        return attrs.evolve(self, keys=keys)

@@ -1,0 +1,333 @@
+"""The device plugin's side of the node: what is listed, what is given, and what that holds.
+
+An allocation is asked for by ids alone, and kubelet keeps its own books of them. So an id that
+kubelet gives anew was free to it, and the newer holder takes the older one's place; an id that a
+claim has is refused, since that is what this door cannot know. What is given is on disk before the
+answer, and ends by evidence alone (`berth.node.bookkeeping`).
+
+Source: gpu-and-health.md §5.1, §5.2, L1 to L4, L9.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+import trio
+
+from berth.errors import BerthError, ClaimError
+from berth.model.claim import ClaimRef
+from berth.model.edits import Edits, joined
+from berth.model.inventory import Inventory
+from berth.model.peripheral import Peripheral
+from berth.model.resource import Grant, Resource, Unit
+from berth.node.claimstatus import now_text
+from berth.node.document import given_from_bytes, to_bytes
+from berth.node.equipment import of_resource
+from berth.node.given import Given, GivenDevice
+from berth.node.ledger import Conflict, Ledger, PluginHolder
+from berth.node.running import mark
+from berth.node.shelf import Shelf
+from berth.runtime.latest import Latest
+from berth.runtime.logs import get_log
+
+_log = get_log(__name__)
+
+
+def given_shelf(folder: Path) -> Shelf[Given]:
+    """The records of what the device plugin gave."""
+    return Shelf(
+        folder,
+        uid_of=lambda given: given.holder.uid,
+        to_bytes=to_bytes,
+        from_bytes=lambda content, where: given_from_bytes(content, where=where),
+    )
+
+
+class Files(Protocol):
+    """Who keeps the CDI files; see `berth.node.pluginfiles.PluginFiles`."""
+
+    async def write(self, peripherals: Iterable[Peripheral]) -> None:
+        """Write the files of those that may be given by them."""
+        ...
+
+    def id(self, one: Peripheral, id_: str) -> str:
+        """The qualified name of an id."""
+        ...
+
+
+class Allotments:
+    """Lists resources, and gives devices to containers that ask for them.
+
+    Args:
+        given: What was given before.
+        inventory: What the node has.
+        files: CDI files of what is listed.
+        boot_id: Of this boot.
+        new_uid: Names for what is given.
+
+    Attributes:
+        resources: Every resource with its units; one that became empty stays, with none.
+        requests: Counts the allocations, for whoever then asks kubelet who has them.
+    """
+
+    def __init__(
+        self,
+        given: Shelf[Given],
+        *,
+        ledger: Ledger,
+        inventory: Latest[Inventory],
+        files: Files,
+        boot_id: str,
+        new_uid: Callable[[], str] = lambda: uuid.uuid4().hex,
+    ) -> None:
+        self.resources: Latest[tuple[Resource, ...]] = Latest(())
+        self.requests: Latest[int] = Latest(0)
+        self._given = given
+        self._ledger = ledger
+        self._inventory = inventory
+        self._files = files
+        self._boot_id = boot_id
+        self._new_uid = new_uid
+        self._giving = trio.Lock()
+
+    async def load(self) -> None:
+        """Read what was given and enter its holds; nothing may be offered before.
+
+        Raises:
+            StateError: A record is of a newer program.
+            HostError: The state folder cannot be used.
+        """
+        for sentence in await self._given.load():
+            _log.warning("record of the device plugin set aside", reason=sentence)
+        for one in self._given.all():
+            known = one
+            if one.boot_id != self._boot_id:
+                known = one.after_reboot(self._boot_id)
+                await self._given.put_or_note(known)
+            self._ledger.restore(known.holds)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep the resources at what the inventory says, until cancelled."""
+        await self._list(self._inventory.get())
+        task_status.started()
+        async for inventory in self._inventory.changes():
+            await self._list(inventory)
+
+    async def allocate(self, resource: str, ids: Sequence[str]) -> Grant:
+        """Give devices to a container.
+
+        Raises:
+            ClaimError: An id is not known, two are of one device, or a claim has one.
+            HostError: The disk refused; nothing is given.
+        """
+        async with self._giving:
+            chosen = self._find(resource, ids)
+            new = Given(
+                holder=PluginHolder(
+                    uid=self._new_uid(), resource=resource, ids=tuple(ids), since=now_text()
+                ),
+                devices=chosen,
+                boot_id=self._boot_id,
+            )
+            replaced = self._take(new)
+            try:
+                await self._given.put(new)
+            except BerthError:
+                self._ledger.release(new.holder.uid)
+                self._put_back(replaced)
+                raise
+            for old in replaced:
+                await self._shrink(old.without(frozenset(ids)))
+        self.requests.set(self.requests.get() + 1)
+        _log.info("devices given", resource=resource, ids=",".join(ids))
+        return self._grant(resource, chosen)
+
+    async def bind(self, given: Given) -> None:
+        """More is known of who has something: written if the container is new, else only noted.
+
+        Raises:
+            HostError: The disk refused.
+        """
+        async with self._giving:
+            if self._is_still(given):
+                self._ledger.renew(given.holds)
+                await self._given.put(given)
+
+    async def free(self, given: Given) -> None:
+        """Nobody has it any more.
+
+        Raises:
+            HostError: The disk refused; it stays held.
+        """
+        async with self._giving:
+            if not self._is_still(given):
+                return
+            await self._given.delete(given.holder.uid)
+            self._ledger.release(given.holder.uid)
+        _log.info("devices free again", resource=given.holder.resource, was=given.holder)
+
+    async def rebuild(self, given: Given) -> None:
+        """Kubelet shows what no record of ours tells of: it counts as held from now on.
+
+        Raises:
+            HostError: The disk refused.
+        """
+        async with self._giving:
+            self._ledger.restore(given.holds)
+            await self._given.put(given)
+
+    def _is_still(self, given: Given) -> bool:
+        """Whether nobody was given a part of it while kubelet was asked."""
+        known = self._given.get(given.holder.uid)
+        return known is not None and known.holder.ids == given.holder.ids
+
+    async def _shrink(self, rest: Given) -> None:
+        try:
+            if rest.devices:
+                await self._given.put(rest)
+            else:
+                await self._given.delete(rest.holder.uid)
+        except BerthError as error:
+            # What the lists do not show is freed by the next ones.
+            _log.warning("record of a former holder stays for now", reason=error)
+
+    def _find(self, resource: str, ids: Sequence[str]) -> tuple[GivenDevice, ...]:
+        units = _by_id(self._inventory.get().peripherals, resource)
+        for number, id_ in enumerate(ids):
+            if id_ not in units:
+                raise ClaimError(
+                    f"{resource}: id {id_}",
+                    "is not known here",
+                    rule="kubelet must ask for what was listed",
+                    mend="`berth devices` shows what there is; the list is sent again on change",
+                )
+            if id_ in ids[:number]:
+                raise ClaimError(f"{resource}: id {id_}", "is asked for twice")
+        chosen = tuple(
+            GivenDevice(id=id_, peripheral=attrs.evolve(units[id_], held_by=())) for id_ in ids
+        )
+        _require_different(resource, chosen)
+        return chosen
+
+    def _take(self, new: Given) -> tuple[Given, ...]:
+        """Take the holds of ``new``, from older holders of this door where they have them."""
+        replaced: dict[str, Given] = {}
+        try:
+            while (conflict := self._ledger.conflict(new.holds)) is not None:
+                for old in self._others(conflict):
+                    replaced.setdefault(old.holder.uid, old)
+                    self._ledger.release(old.holder.uid)
+                    self._ledger.restore(old.without(frozenset(new.holder.ids)).holds)
+        except ClaimError:
+            self._put_back(replaced.values())
+            raise
+        self._ledger.take(new.holds)
+        return tuple(replaced.values())
+
+    def _put_back(self, replaced: Iterable[Given]) -> None:
+        for old in replaced:
+            self._ledger.renew(old.holds)
+
+    def _others(self, conflict: Conflict) -> tuple[Given, ...]:
+        """Older holders of this door that stand against a hold.
+
+        Raises:
+            ClaimError: One of them is a claim, or has what shares a key with another id.
+        """
+        found = []
+        for hold in conflict.holders:
+            holder = hold.holder
+            if isinstance(holder, ClaimRef):
+                raise ClaimError(
+                    conflict.wanted.device,
+                    f"is held by claim {holder} ({holder.uid})",
+                    mend="it is free when the claim's pod ends; kubelet lists it as unhealthy",
+                )
+            old = self._given.get(holder.uid)
+            names = {device.peripheral.name for device in old.devices} if old is not None else ()
+            if old is None or conflict.wanted.device not in names:
+                raise ClaimError(conflict.wanted.device, f"shares its hardware with {holder}")
+            found.append(old)
+        return tuple(found)
+
+    def _grant(self, resource: str, chosen: Sequence[GivenDevice]) -> Grant:
+        """What the container gets, and the mark by which it is known again."""
+        parts = [
+            edits
+            for device in chosen
+            if not device.peripheral.is_by_cdi
+            for edits in (device.peripheral.common, device.peripheral.edits)
+        ]
+        marked = Edits(env=(mark(resource, [device.id for device in chosen]),))
+        return Grant(
+            edits=joined((*parts, marked)),
+            cdi_ids=tuple(
+                self._files.id(device.peripheral, device.id)
+                for device in chosen
+                if device.peripheral.is_by_cdi
+            ),
+        )
+
+    async def _list(self, inventory: Inventory) -> None:
+        await self._files.write(one for one in inventory.peripherals if one.door.opens_plugin)
+        names = {one.name for one in self.resources.get()}
+        names |= {one.resource for one in inventory.peripherals if one.door.opens_plugin}
+        self.resources.set(
+            tuple(self._resource(inventory, name) for name in sorted(filter(None, names)))
+        )
+
+    def _resource(self, inventory: Inventory, name: str) -> Resource:
+        listed = of_resource(inventory.peripherals, name)
+        return Resource(
+            name=name,
+            units=tuple(unit for one in listed for unit in self._units_of(one)),
+            pack=any(one.pack for one in listed),
+            many=any(one.many for one in listed),
+        )
+
+    def _units_of(self, one: Peripheral) -> Iterable[Unit]:
+        """A device's ids; as many of them are unhealthy as claims have slots of it."""
+        holds = {hold for key in one.keys for hold in self._ledger.holders(key)}
+        by_claims = [hold for hold in holds if isinstance(hold.holder, ClaimRef)]
+        taken = sum({(h.holder.uid, h.share): h.slots for h in by_claims}.values())
+        if any(hold.share is None for hold in by_claims):
+            taken = len(one.ids)
+        given = {id_ for h in holds if isinstance(h.holder, PluginHolder) for id_ in h.holder.ids}
+        free = [id_ for id_ in one.ids if id_ not in given]
+        closed = set(free[len(free) - min(taken, len(free)) :])
+        for id_ in one.ids:
+            yield Unit(
+                id=id_,
+                device=one.name,
+                healthy=not one.unhealthy and id_ not in closed,
+                held=id_ in closed or id_ in given,
+                numa=one.numa,
+                pcie_root=one.pcie_root,
+            )
+
+
+def _by_id(peripherals: Iterable[Peripheral], resource: str) -> Mapping[str, Peripheral]:
+    return {
+        id_: one
+        for one in peripherals
+        if one.resource == resource and one.door.opens_plugin
+        for id_ in one.ids
+    }
+
+
+def _require_different(resource: str, chosen: Sequence[GivenDevice]) -> None:
+    """Two shares of one device give a container nothing that one does not give."""
+    names = [device.peripheral.name for device in chosen]
+    for device in chosen:
+        name = device.peripheral.name
+        if names.count(name) > 1 and not device.peripheral.many:
+            raise ClaimError(
+                f"{resource}: {name}",
+                "is asked for in several shares by one container",
+                rule="a container takes one share of a device",
+                mend=f"ask for one of {resource}, or for devices of another group",
+            )

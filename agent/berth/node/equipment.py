@@ -1,0 +1,151 @@
+"""The peripherals of the node: what the sources see, and what somebody holds.
+
+What is held keeps the name, door and ids that it was given under, however the settings turn, and
+stays in its lists though the machine does not show it any more: its holder is told so, and nobody
+else gets it.
+
+Source: gpu-and-health.md §4 (hotplug), §5.1, L9, L13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from berth.model.device import Device, Exclusion, Taint
+from berth.model.peripheral import Door, Peripheral
+from berth.node.given import Given
+from berth.node.record import ClaimRecord
+
+_ORDER: Final = ("gpu", "mig", "vfio", "generic")
+"""Types in the order in which the scheduler shall try them; others follow."""
+
+HELD: Final = "held"
+"""Taint of a device that the other door has given (L9)."""
+
+
+@attrs.frozen(kw_only=True)
+class _Holding:
+    """Who has one device, and as what it was given."""
+
+    peripheral: Peripheral
+    holders: tuple[str, ...]
+
+
+def equip(
+    seen: Iterable[Peripheral], records: Iterable[ClaimRecord], given: Iterable[Given]
+) -> tuple[Peripheral, ...]:
+    """Every peripheral, seen or held, by name."""
+    held = _holdings(records, given)
+    here = {one.identity: one for one in seen}
+    owners = {key: holding for holding in held.values() for key in holding.peripheral.keys}
+    every = [
+        _as_held(one, held[identity]) if identity in held else _kept_free(one, owners)
+        for identity, one in here.items()
+    ]
+    every += [
+        attrs.evolve(holding.peripheral.absent(), held_by=holding.holders)
+        for identity, holding in held.items()
+        if identity not in here
+    ]
+    return tuple(sorted(every, key=lambda one: one.name))
+
+
+def published(
+    peripherals: Iterable[Peripheral], given: Iterable[Given], *, driver: str
+) -> tuple[Device, ...]:
+    """What claims are offered, in the order of publication.
+
+    Args:
+        driver: Domain of the taint on what the device plugin has given.
+    """
+    by_plugin = {
+        device.peripheral.identity
+        for one in given
+        for device in one.devices
+        if device.peripheral.slots == 1
+    }
+    offered = [
+        _device(one, driver if one.identity in by_plugin else "")
+        for one in peripherals
+        if one.door.opens_dra and (one.exclusion is None or one.held_by)
+    ]
+    return tuple(sorted(offered, key=_place))
+
+
+def _place(device: Device) -> tuple[int, str, str]:
+    number = _ORDER.index(device.type) if device.type in _ORDER else len(_ORDER)
+    return number, device.group, device.name
+
+
+def _device(one: Peripheral, held_by_plugin_of: str) -> Device:
+    taint = Taint(key=f"{held_by_plugin_of}/{HELD}", value="device-plugin", effect="NoSchedule")
+    return Device(
+        name=one.name,
+        identity=one.identity,
+        type=one.type,
+        group=one.group,
+        attributes=one.attributes,
+        capacity=one.capacity,
+        shared=one.slots > 1,
+        taints=(taint,) if held_by_plugin_of else (),
+        bucket=f"{one.type}/{one.group}",
+    )
+
+
+def _holdings(records: Iterable[ClaimRecord], given: Iterable[Given]) -> Mapping[str, _Holding]:
+    found: dict[str, _Holding] = {}
+    for record in records:
+        for device in record.devices:
+            if device.peripheral is not None and device.keys:
+                _add(found, device.peripheral, str(record.claim))
+    for one in given:
+        for unit in one.devices:
+            _add(found, unit.peripheral, str(one.holder))
+    return found
+
+
+def _add(found: dict[str, _Holding], one: Peripheral, holder: str) -> None:
+    known = found.get(one.identity, _Holding(peripheral=one, holders=()))
+    found[one.identity] = attrs.evolve(known, holders=(*known.holders, holder))
+
+
+def _as_held(seen: Peripheral, holding: _Holding) -> Peripheral:
+    then = holding.peripheral
+    return attrs.evolve(
+        seen,
+        name=then.name,
+        group=then.group,
+        door=then.door,
+        resource=then.resource,
+        ids=then.ids,
+        slots=then.slots,
+        held_by=holding.holders,
+    )
+
+
+def _kept_free(one: Peripheral, owners: Mapping[str, _Holding]) -> Peripheral:
+    """A free device, unless it is what somebody holds under another identity.
+
+    A node becomes another device when a twin with its serial number is plugged in, or when its
+    number was another's before; its keys tell. What excludes each other by counters in the slices
+    is left to the scheduler.
+    """
+    holding = next((owners[key] for key in one.keys if key in owners), None)
+    if holding is None or one.exclusion is not None:
+        return one
+    detail = f"it is {holding.peripheral.name}, which {', '.join(holding.holders)} has"
+    return attrs.evolve(one, exclusion=Exclusion(reason="held", detail=detail))
+
+
+def of_resource(peripherals: Sequence[Peripheral], resource: str) -> tuple[Peripheral, ...]:
+    """What the device plugin lists under one resource: offered there, or held through it."""
+    return tuple(
+        one
+        for one in peripherals
+        if one.door is not Door.DRA
+        and one.resource == resource
+        and (one.exclusion is None or one.held_by)
+    )

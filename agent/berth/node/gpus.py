@@ -1,0 +1,370 @@
+"""Keeps the node's GPUs: looks when the driver's session, the PCI bus or a MIG layout changes.
+
+Two witnesses are asked, the PCI bus and NVML, and neither may hold up the other: what NVML does not
+answer in a moment is told as it was last, and again when it has answered. A session that is down
+changes nothing for pods that run, and is no reason to ask for a restart.
+
+Source: gpu-and-health.md §1, §2; §3.2 for nvidia-ctk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+import attrs
+import trio
+
+from berth.config.gpu import GpuTable
+from berth.errors import BerthError, HostError
+from berth.gpu.survey import GpuSurvey, survey
+from berth.gpu.witness import Remembered
+from berth.host.nvidiafiles import NodeFacts, NvidiaFiles
+from berth.host.nvml.session import Session, SessionState
+from berth.host.nvml.values import EventKind, NvmlEvent, Walk
+from berth.host.sysfs import PciFunction, Sysfs
+from berth.host.uevents import UeventMonitor
+from berth.model.device import CounterSet
+from berth.model.gpu import Driver, Gpu
+from berth.model.peripheral import Door, Peripheral
+from berth.node.document import KnownGpus, gpus_from_bytes, to_bytes
+from berth.node.nvidiatool import NvidiaTool
+from berth.node.stock import Aside, Events, Monitors
+from berth.runtime.backoff import BackOff
+from berth.runtime.files import Folder
+from berth.runtime.latest import Latest
+from berth.runtime.logs import get_log
+from berth.runtime.threads import run_in_thread
+
+EARLY_S: Final = 0.5
+"""How long a look waits for all GPUs before it tells of those that have answered."""
+
+RESCAN_S: Final = 60.0
+"""Between two looks that nobody asked for, while there are GPUs."""
+
+SETTLE_S: Final = 0.2
+"""From an event to the look."""
+
+FILE: Final = "gpus.json"
+"""What NVML said last, in the state folder."""
+
+_PROBING: Final = "probing"
+# The word of `berth.gpu.witness` for GPUs that were not asked yet: it says nothing against them.
+
+_log = get_log(__name__)
+
+
+class Tells(Protocol):
+    """Takes a GPU that has answered."""
+
+    def __call__(self, gpu: Gpu, /) -> None:
+        """Take it."""
+        ...
+
+
+class Nvml(Protocol):
+    """NVML's one owner; see `berth.host.nvml.owner.Nvml` for what each method promises."""
+
+    @property
+    def session(self) -> Session:
+        """Its state."""
+
+    @property
+    def version(self) -> int:
+        """How often the session changed."""
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep the session."""
+        ...
+
+    def notice(self, *, functions: int, bind: bool = False) -> None:
+        """Take note of the PCI inventory."""
+        ...
+
+    async def wait_session_changed(self, since: int) -> int:
+        """Wait until the session is another."""
+        ...
+
+    async def walk(self, *, told: Tells) -> Walk:
+        """Look at all GPUs."""
+        ...
+
+    async def receive_event(self) -> NvmlEvent:
+        """Wait for the next event."""
+        ...
+
+    async def release(self, for_s: float) -> None:
+        """Give the session up for a time."""
+        ...
+
+    def resume(self) -> None:
+        """End a release before its time."""
+        ...
+
+
+def _listen() -> Events:
+    return UeventMonitor(("pci", "module"))
+
+
+@attrs.frozen(kw_only=True)
+class _Bus:
+    """What the machine shows beside NVML.
+
+    Attributes:
+        functions: GPUs, and whatever shares an IOMMU group with one.
+    """
+
+    functions: tuple[PciFunction, ...]
+
+    @property
+    def gpus(self) -> tuple[PciFunction, ...]:
+        """The GPUs among them."""
+        return tuple(one for one in self.functions if one.is_nvidia_gpu)
+
+
+class Gpus:
+    """The node's GPUs.
+
+    Args:
+        table: The ``[gpu]`` table in force.
+        open_nvml: Makes the session with the driver's library, once a GPU was seen: a machine
+            without one does not pay for the bindings.
+        auto: What ``door = "auto"`` comes to.
+        folder: Where what NVML said last is kept.
+        sysfs: Where the PCI bus is read.
+        files: What the machine has of the driver beside NVML.
+        listen: Makes a monitor of device events.
+        aside: Runs what blocks.
+
+    Attributes:
+        peripherals: What was seen last, offered or not.
+        counters: Counter sets of GPUs that are divided.
+        warnings: What an operator should know.
+    """
+
+    def __init__(
+        self,
+        table: GpuTable,
+        *,
+        open_nvml: Callable[[], Nvml],
+        auto: Door = Door.DRA,
+        folder: Path | None = None,
+        sysfs: Sysfs | None = None,
+        files: NvidiaFiles | None = None,
+        listen: Monitors = _listen,
+        aside: Aside = run_in_thread,
+    ) -> None:
+        self.peripherals: Latest[tuple[Peripheral, ...]] = Latest(())
+        self.counters: Latest[tuple[CounterSet, ...]] = Latest(())
+        self.warnings: Latest[tuple[str, ...]] = Latest(())
+        self._table = table
+        self._open_nvml = open_nvml
+        self._nvml: Nvml | None = None
+        self._nursery: trio.Nursery | None = None
+        self._auto = auto
+        self._folder = Folder(folder) if folder is not None else None
+        self._sysfs = sysfs or Sysfs()
+        self._files = files or NvidiaFiles()
+        self._listen = listen
+        self._aside = aside
+        self._memory: tuple[Remembered, ...] = ()
+        self._tool = NvidiaTool(self._files, aside=aside, changed=self.look_again)
+        self._gpus: tuple[Gpu, ...] = ()
+        self._driver: Driver | None = None
+        self._asked = trio.Event()
+
+    @property
+    def session(self) -> Session:
+        """The session's state, for the operator."""
+        return self._nvml.session if self._nvml is not None else Session()
+
+    def look_again(self) -> None:
+        """Something changed; a look follows soon. Never blocks."""
+        self._asked.set()
+
+    async def release(self, for_s: float) -> None:
+        """Let go of the driver for a time, or until one is bound; GPUs stay as last known.
+
+        Raises:
+            HostError: Calls are out that do not come back.
+        """
+        if self._nvml is not None:
+            await self._nvml.release(for_s)
+            _log.info("driver let go of", for_s=for_s)
+
+    def resume(self) -> None:
+        """Take the driver up again before that time."""
+        if self._nvml is not None:
+            self._nvml.resume()
+
+    def decide(self, auto: Door) -> None:
+        """Settle what ``door = "auto"`` comes to, for GPUs that are free."""
+        if auto is not self._auto:
+            self._auto = auto
+            self.look_again()
+
+    def reload(self, table: GpuTable) -> None:
+        """Take other groups; what is held keeps what it was given as until it is free.
+
+        The library and the way of the session are those of the start.
+        """
+        self._table = table
+        self.look_again()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Follow the GPUs until cancelled; started when the bus was looked at, asks NVML later."""
+        async with trio.open_nursery() as nursery:
+            self._nursery, self._nvml = nursery, None
+            self._memory = await self._recall()
+            await self._try_look()
+            task_status.started()
+            nursery.start_soon(self._follow_bus)
+            nursery.start_soon(self._tool.run)
+            while True:
+                with trio.move_on_after(RESCAN_S if self.peripherals.get() else float("inf")):
+                    await self._asked.wait()
+                    await trio.sleep(SETTLE_S)
+                self._asked = trio.Event()
+                await self._try_look()
+
+    async def _try_look(self) -> None:
+        try:
+            await self._look()
+        except BerthError as error:
+            _log.warning("GPUs not looked at, trying again", reason=error, in_s=RESCAN_S)
+
+    async def _look(self) -> None:
+        """Ask both witnesses; NVML's silence about one GPU keeps nobody else waiting."""
+        bus = _Bus(
+            functions=await self._aside(
+                "gpus", self._sysfs.chosen, lambda function: function.is_nvidia_gpu
+            )
+        )
+        nvml = await self._session_with(bus)
+        if nvml is None:
+            await self._tell(bus, SessionState.NO_GPU.value)
+            return
+        nvml.notice(functions=len(bus.gpus))
+        state = nvml.session.state
+        if state is not SessionState.UP:
+            self._gpus, self._driver = (), None
+            # Before the first try nothing was said, neither for nor against a GPU.
+            await self._tell(
+                bus, _PROBING if state is SessionState.NO_GPU and bus.gpus else state.value
+            )
+            return
+        early: list[Gpu] = []
+        walks: list[Walk] = []
+        async with trio.open_nursery() as nursery:
+            done = trio.Event()
+
+            async def walk() -> None:
+                walks.append(await nvml.walk(told=early.append))
+                done.set()
+
+            nursery.start_soon(walk)
+            with trio.move_on_after(EARLY_S):
+                await done.wait()
+            if not done.is_set():
+                self._driver = nvml.session.driver
+                self._gpus = tuple(early)
+                await self._tell(bus, _PROBING)
+        (found,) = walks
+        self._gpus, self._driver = found.gpus, found.driver
+        await self._tell(bus, state.value if found.driver is not None else _PROBING)
+        self._tool.see(found.gpus, found.driver, self._table.cdi.source)
+
+    async def _session_with(self, bus: _Bus) -> Nvml | None:
+        """NVML's owner, made when the first GPU is seen; ``None`` before."""
+        if self._nvml is None and bus.gpus and self._nursery is not None:
+            self._nvml = self._open_nvml()
+            await self._nursery.start(self._nvml.run)
+            self._nursery.start_soon(self._follow_session, self._nvml)
+            self._nursery.start_soon(self._follow_layouts, self._nvml)
+        return self._nvml
+
+    async def _tell(self, bus: _Bus, state: str) -> None:
+        facts = await self._facts(bus)
+        found = survey(
+            self._gpus,
+            bus.functions,
+            driver=self._driver,
+            state=state,
+            table=self._table,
+            memory=self._memory,
+            nodes=facts,
+            auto=self._auto,
+            toolkit=self._tool.answer,
+        )
+        await self._remember(found.memory)
+        self._publish(found)
+
+    def _publish(self, found: GpuSurvey) -> None:
+        self.counters.set(found.counter_sets)
+        self.warnings.set(found.warnings)
+        self.peripherals.set(found.peripherals)
+
+    async def _facts(self, bus: _Bus) -> NodeFacts:
+        version = self._driver.version if self._driver is not None else ""
+        addresses = tuple(one.address for one in bus.gpus)
+        return await self._aside("gpus", self._files.read, version=version, addresses=addresses)
+
+    async def _follow_session(self, nvml: Nvml) -> None:
+        """Look when the session comes or goes."""
+        version, said = -1, ""
+        while True:
+            version = await nvml.wait_session_changed(version)
+            session = nvml.session
+            told = f"{session.state.value} {session.detail}".strip()
+            if told != said:
+                _log.info("NVML session", state=session.state.value, detail=session.detail or "-")
+            said = told
+            self.look_again()
+
+    async def _follow_layouts(self, nvml: Nvml) -> None:
+        """Look when a GPU was divided anew; what other events mean is the health monitor's."""
+        while True:
+            event = await nvml.receive_event()
+            if event.kind in {EventKind.MIG_CHANGED, EventKind.OVERFLOW, EventKind.LOST}:
+                self.look_again()
+
+    async def _follow_bus(self) -> None:
+        """Hear of functions and of the driver's module; what breaks is opened anew."""
+        backoff = BackOff(first_s=1.0, most_s=RESCAN_S)
+        while True:
+            try:
+                monitor = await self._aside("gpus", self._listen)
+                while True:
+                    await monitor.receive()
+                    if self._nvml is not None:
+                        functions = self._nvml.session.functions
+                        self._nvml.notice(functions=functions, bind=True)
+                    self.look_again()
+            except BerthError as error:
+                backoff, delay_s = backoff.next_delay()
+                _log.warning("device events lost, listening anew", reason=error, in_s=delay_s)
+                await trio.sleep(delay_s)
+
+    async def _recall(self) -> tuple[Remembered, ...]:
+        """What NVML said in the life before; nothing if that cannot be read."""
+        if self._folder is None:
+            return ()
+        try:
+            content = await self._folder.read(FILE)
+            return gpus_from_bytes(content, where=FILE) if content is not None else ()
+        except BerthError as error:
+            _log.warning("what was known of GPUs is lost", reason=error)
+            return ()
+
+    async def _remember(self, memory: tuple[Remembered, ...]) -> None:
+        if memory == self._memory:
+            return
+        self._memory = memory
+        if self._folder is None:
+            return
+        try:
+            await self._folder.make()
+            await self._folder.write(FILE, to_bytes(KnownGpus(gpus=memory)))
+        except HostError as error:
+            _log.warning("what is known of GPUs is not noted down", reason=error)

@@ -1,0 +1,92 @@
+"""Which containers that the device plugin gave something run now, as the runtime tells.
+
+Kubelet's lists forget a pod that was deleted by force while its containers still run; the runtime
+does not. A container is known by the mark that the plugin's answer put into its environment.
+
+Source: gpu-and-health.md L6, L7.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from berth.model.pod import Container, ContainerState
+from berth.node.given import Given
+
+_MARK: Final = "BERTH_PLUGIN_"
+_ENDED: Final = frozenset({ContainerState.STOPPED})
+
+
+def mark(resource: str, ids: Sequence[str]) -> str:
+    """The environment entry by which a container is known to have ids of a resource.
+
+    One name per resource, since a second entry of the same name would replace the first.
+    """
+    name = re.sub(r"[^A-Z0-9]", "_", resource.upper())
+    return f"{_MARK}{name}={resource}:{','.join(ids)}"
+
+
+@attrs.frozen(kw_only=True)
+class _Marked:
+    """A container that has something of ours."""
+
+    sandbox_id: str
+    units: frozenset[tuple[str, str]]
+
+
+class Running:
+    """Keeps the containers with our mark.
+
+    Args:
+        ended: Called when one of them has ended.
+    """
+
+    def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
+        self._ended = ended
+        self._containers: dict[str, _Marked] = {}
+
+    def synchronize(self, containers: Iterable[Container]) -> None:
+        """The runtime has told of all its containers."""
+        self._containers.clear()
+        for container in containers:
+            if container.state not in _ENDED:
+                self.made(container)
+
+    def forget(self) -> None:
+        """The runtime is away: nobody can say what runs."""
+        self._containers.clear()
+
+    def made(self, container: Container) -> None:
+        """A container is being made."""
+        units = frozenset(_units(container.env))
+        if units:
+            self._containers[container.id] = _Marked(sandbox_id=container.sandbox_id, units=units)
+
+    def ended(self, container: Container) -> None:
+        """A container has ended, or is no more."""
+        if self._containers.pop(container.id, None) is not None:
+            self._ended()
+
+    def sandbox_ended(self, sandbox_id: str) -> None:
+        """A sandbox has ended, and with it whatever was made in it or failed to be."""
+        ids = [id_ for id_, one in self._containers.items() if one.sandbox_id == sandbox_id]
+        for id_ in ids:
+            del self._containers[id_]
+        if ids:
+            self._ended()
+
+    def is_live(self, given: Given) -> bool:
+        """Whether a container runs that has a part of what was given."""
+        wanted = {(given.holder.resource, id_) for id_ in given.holder.ids}
+        return any(not wanted.isdisjoint(one.units) for one in self._containers.values())
+
+
+def _units(env: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    for name, value in env.items():
+        if name.startswith(_MARK):
+            resource, _, ids = value.partition(":")
+            yield from ((resource, id_) for id_ in ids.split(",") if id_)

@@ -1,0 +1,237 @@
+"""Keeps what the machine has beside NICs: looks when a device comes or goes, and tells.
+
+Device events come in bursts, and the kernel's before udev has made links and set properties; so a
+look follows a short time after the last one. Events can be lost, and some file systems tell none:
+while a group names paths with wildcards, a slow look goes on beside.
+
+Source: gpu-and-health.md §4 (hotplug).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, ParamSpec, Protocol, TypeVar
+
+import trio
+
+from berth.config.generic import GenericGroup
+from berth.errors import BerthError, HostError
+from berth.generic.identity import Memory
+from berth.generic.matching import wanted
+from berth.generic.survey import survey
+from berth.host.devnodes import NodeReader
+from berth.host.nodefacts import NodeScan, Wanted
+from berth.host.uevents import UeventMonitor, every_subsystem
+from berth.model.peripheral import Door, Peripheral
+from berth.node.document import memory_from_bytes, to_bytes
+from berth.runtime.backoff import BackOff
+from berth.runtime.files import Folder
+from berth.runtime.latest import Latest
+from berth.runtime.logs import get_log
+from berth.runtime.threads import run_in_thread
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SETTLE_S: Final = 0.2
+"""From the last event to the look."""
+
+BURST_S: Final = 1.0
+"""Longest that a burst of events puts a look off."""
+
+RESCAN_S: Final = 60.0
+"""Between two looks that nobody asked for, while paths have wildcards."""
+
+FILE: Final = "stock.json"
+"""What one life leaves to the next, in the state folder."""
+
+_log = get_log(__name__)
+
+
+class Reads(Protocol):
+    """Whoever reads device nodes; it blocks."""
+
+    def read(self, wanted: Wanted) -> NodeScan:
+        """All nodes that are wanted."""
+        ...
+
+
+class Events(Protocol):
+    """Whoever hears of devices."""
+
+    async def receive(self) -> object:
+        """Wait for events."""
+        ...
+
+
+class Monitors(Protocol):
+    """Makes whoever hears of devices; it blocks."""
+
+    def __call__(self) -> Events:
+        """Listen from now on."""
+        ...
+
+
+class Aside(Protocol):
+    """Runs a blocking function, as `berth.runtime.threads.run_in_thread` does."""
+
+    async def __call__(
+        self, kind: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run it, and give what it gives."""
+        ...
+
+
+def _listen() -> Events:
+    return UeventMonitor(every_subsystem())
+
+
+class Stock:
+    """The node's peripherals.
+
+    Args:
+        groups: The ``[[generic]]`` groups in force.
+        driver: Our driver's name, for names of resources.
+        auto: What ``door = "auto"`` comes to.
+        folder: Where is kept what one life leaves to the next: numbers of devices in their groups,
+            and which serial numbers are no identity; ``None`` to keep nothing.
+        reader: Reads the machine's device nodes.
+        listen: Makes a monitor of device events.
+        aside: Runs what blocks; tests with a clock of their own run it at once.
+
+    Attributes:
+        peripherals: What was seen last, offered or not.
+        warnings: What an operator should know of the settings.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[GenericGroup],
+        *,
+        driver: str,
+        auto: Door = Door.DRA,
+        folder: Path | None = None,
+        reader: Reads | None = None,
+        listen: Monitors = _listen,
+        aside: Aside = run_in_thread,
+    ) -> None:
+        self.peripherals: Latest[tuple[Peripheral, ...]] = Latest(())
+        self.warnings: Latest[tuple[str, ...]] = Latest(())
+        self._groups = tuple(groups)
+        self._driver = driver
+        self._auto = auto
+        self._reader = reader or NodeReader()
+        self._listen = listen
+        self._aside = aside
+        self._folder = Folder(folder) if folder is not None else None
+        self._memory = Memory()
+        self._asked = trio.Event()
+
+    async def look(self) -> None:
+        """Look at the machine, and tell what is there.
+
+        Raises:
+            HostError: It cannot be read; what was seen last stays.
+        """
+        groups = self._groups
+        scan = NodeScan()
+        if groups:
+            scan = await self._aside("stock", self._reader.read, wanted(groups))
+        found = survey(scan, groups, driver=self._driver, auto=self._auto, memory=self._memory)
+        await self._remember(found.memory)
+        self.peripherals.set(found.peripherals)
+        self.warnings.set(found.warnings)
+
+    def look_again(self) -> None:
+        """Something changed; a look follows soon. Never blocks."""
+        self._asked.set()
+
+    def decide(self, auto: Door) -> None:
+        """Settle what ``door = "auto"`` comes to, for devices that are free."""
+        if auto is not self._auto:
+            self._auto = auto
+            self.look_again()
+
+    def reload(self, groups: Sequence[GenericGroup]) -> None:
+        """Take other groups; what is held keeps what it was given as until it is free."""
+        self._groups = tuple(groups)
+        self.look_again()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Follow the machine until cancelled; started when the first look is done or has failed."""
+        async with trio.open_nursery() as nursery:
+            self._memory = await self._recall()
+            nursery.start_soon(self._follow_events)
+            await self._try_look()
+            task_status.started()
+            while True:
+                with trio.move_on_after(self._rescan_s()):
+                    await self._asked.wait()
+                    await self._wait_quiet()
+                self._asked = trio.Event()
+                await self._try_look()
+
+    async def _recall(self) -> Memory:
+        """What the life before left; nothing if that cannot be read."""
+        if self._folder is None:
+            return Memory()
+        try:
+            content = await self._folder.read(FILE)
+            return memory_from_bytes(content, where=FILE) if content is not None else Memory()
+        except BerthError as error:
+            _log.warning("numbers of devices are counted anew", reason=error)
+            return Memory()
+
+    async def _remember(self, memory: Memory) -> None:
+        if memory == self._memory:
+            return
+        self._memory = memory
+        if self._folder is None:
+            return
+        try:
+            await self._folder.make()
+            await self._folder.write(FILE, to_bytes(memory))
+        except HostError as error:
+            _log.warning("numbers of devices are not noted down", reason=error)
+
+    async def _try_look(self) -> None:
+        try:
+            await self.look()
+        except BerthError as error:
+            _log.warning("device nodes not read, looking again", reason=error, in_s=RESCAN_S)
+
+    async def _wait_quiet(self) -> None:
+        """Wait until events have ceased for a moment, though not for long."""
+        with trio.move_on_after(BURST_S):
+            while True:
+                self._asked = trio.Event()
+                with trio.move_on_after(SETTLE_S) as quiet:
+                    await self._asked.wait()
+                if quiet.cancelled_caught:
+                    return
+
+    def _rescan_s(self) -> float:
+        """Until the next look that nobody asked for."""
+        globs = (glob for group in self._groups for glob in group.match.path)
+        return RESCAN_S if any(glob.wildcards for glob in globs) else math.inf
+
+    async def _follow_events(self) -> None:
+        """Hear of devices while there are groups; what breaks is opened anew."""
+        backoff = BackOff(first_s=1.0, most_s=RESCAN_S)
+        while True:
+            while not self._groups:
+                await self._asked.wait()
+                await trio.sleep(SETTLE_S)
+            try:
+                monitor = await self._aside("stock", self._listen)
+                # What came before it listened was told to nobody.
+                self.look_again()
+                while self._groups:
+                    await monitor.receive()
+                    self.look_again()
+            except BerthError as error:
+                backoff, delay_s = backoff.next_delay()
+                _log.warning("device events lost, listening anew", reason=error, in_s=delay_s)
+                await trio.sleep(delay_s)

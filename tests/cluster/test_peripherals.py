@@ -1,0 +1,175 @@
+"""Devices that stay where they are, through both doors, on a real kubelet and runtime.
+
+Virtual consoles stand for serial adapters: the machine has plenty of them, nobody uses them, and
+`/dev/tty1*` are real character devices whose numbers the container can be asked for.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.api import Object
+from tests.cluster.claimforms import request
+from tests.cluster.pods import container, phase
+from tests.cluster.site import LIMIT_S, PodView, Site
+
+RESOURCE = "berth.dev/console"
+CONSOLES = """
+[[generic]]
+name = "console"
+match = { path = "/dev/tty1[0-3]" }
+door = "both"
+rename = "/dev/berth/"
+
+[[generic]]
+name = "zero"
+match = { path = "/dev/full" }
+count = 3
+door = "both"
+"""
+NAMES = tuple(f"console-tty1{number}" for number in range(4))
+OFFERS = (*NAMES, "zero-full")
+GENERIC = {"of": "generic", "cel": 'own.group == "console"'}
+
+
+def asking(count: int = 1, resource: str = RESOURCE) -> list[Object]:
+    """A container that asks in the old way."""
+    return [container("main", resources={"limits": {resource: str(count)}})]
+
+
+def consoles(pod: PodView) -> dict[str, str]:
+    """The consoles that a container has, with their numbers; by what it sees itself."""
+    told = pod.run("sh", "-c", "cd /dev/berth 2>/dev/null && stat -c '%n %t:%T' * || true")
+    return dict(line.split() for line in told.splitlines())
+
+
+def allocatable(site: Site, resource: str = RESOURCE) -> str:
+    """How many of a resource the node has to give."""
+    node = site.api.get(f"/api/v1/nodes/{site.node.name}")
+    return str(node["status"]["allocatable"].get(resource, ""))
+
+
+def wait_allocatable(site: Site, count: int, resource: str = RESOURCE) -> None:
+    """Wait until the node has so many to give."""
+    site.api.wait(
+        f"/api/v1/nodes/{site.node.name}",
+        lambda node: node["status"]["allocatable"].get(resource) == str(count),
+        what=f"{count} {resource}",
+        limit_s=LIMIT_S,
+    )
+
+
+@pytest.fixture(name="lab")
+def _lab(site: Site) -> Site:
+    """A site whose node offers four consoles and a device for three."""
+    site.node.start_berthd(CONSOLES, activated=True).wait_ready()
+    site.wait_offered(OFFERS)
+    wait_allocatable(site, 4)
+    return site
+
+
+def test_claim_gives_its_node_and_nothing_more(lab: Site) -> None:
+    """At the path that the group says, with the host's numbers; no other console is there."""
+
+    lab.claim("serial", request("serial", **GENERIC))
+    pod = lab.run("user", "serial")
+
+    name = _device(lab, "serial").removeprefix("console-")
+    number = int(name.removeprefix("tty"))
+    assert consoles(pod) == {name: f"4:{number:x}"}
+    (hold,) = lab.listed("holds")
+    assert (hold["device"], hold["door"], hold["pods"]) == (_device(lab, "serial"), "dra", ["user"])
+
+
+def test_resource_gives_as_many_as_are_asked_for(lab: Site) -> None:
+    """In the old way: no claim, no class."""
+
+    pod = lab.run("old", containers=asking(2))
+
+    assert len(consoles(pod)) == 2
+    lab.wait_same(
+        "holders", lambda: sorted(_holders(lab)), [f"pod {lab.namespace}/old, container main"] * 2
+    )
+    pod.delete()
+    # A kubelet that is younger than a minute is not believed that a pod has ended.
+    lab.wait_same("holders", lambda: _holders(lab), [], limit_s=95)
+
+
+def _device(site: Site, claim: str) -> str:
+    found = site.api.get(site.claim_path(claim))
+    (result,) = found["status"]["allocation"]["devices"]["results"]
+    return str(result["device"])
+
+
+def _holders(site: Site) -> list[str]:
+    return [hold["holder"] for hold in site.listed("holds")]
+
+
+def test_device_of_a_claim_is_given_to_no_other_pod(lab: Site) -> None:
+    """Kubelet counts it as unhealthy while the claim has it, and gets it back after the end."""
+
+    lab.claim("serial", request("serial", **GENERIC))
+    pod = lab.run("user", "serial")
+    wait_allocatable(lab, 3)
+    others = lab.run("others", containers=asking(3))
+
+    assert consoles(pod).keys().isdisjoint(consoles(others))
+    assert len(consoles(others)) == 3
+    pod.delete()
+    wait_allocatable(lab, 4)
+
+
+def test_device_of_a_resource_is_given_to_no_claim(lab: Site) -> None:
+    """The scheduler keeps claims from what the other door gave."""
+
+    others = lab.run("others", containers=asking(4))
+    lab.claim("serial", request("serial", **GENERIC))
+    waiting = lab.create("user", "serial")
+    lab.wait_same("user", lambda: phase(waiting.now), "Pending")
+    waiting.wait_event("FailedScheduling", "cannot allocate all claims")
+
+    others.delete()
+    lab.cluster.wait_running(waiting.now, limit_s=60)
+    assert len(consoles(waiting)) == 1
+
+
+def test_shares_go_to_as_many_as_there_are_slots(lab: Site) -> None:
+    """By both doors together."""
+
+    wait_allocatable(lab, 3, "berth.dev/zero")
+    first = lab.run("first", containers=asking(1, "berth.dev/zero"))
+    for name in ("second", "third"):
+        lab.claim(name, request("zero", of="generic", cel='own.group == "zero"'))
+        lab.run(name, name)
+    wait_allocatable(lab, 1, "berth.dev/zero")
+    assert "full" in first.run("sh", "-c", "ls /dev")
+
+
+def test_kubelet_restart_keeps_what_was_given(lab: Site) -> None:
+    """Running pods are left alone, their devices stay theirs, and the door opens again."""
+
+    pod = lab.run("old", containers=asking(2))
+    had = consoles(pod)
+    lab.node.kubelet.terminate()
+    lab.node.kubelet.start()
+    lab.node.wait_ready()
+    wait_allocatable(lab, 4)
+    second = lab.run("second", containers=asking(2))
+
+    assert consoles(pod) == had
+    assert consoles(second).keys().isdisjoint(had)
+
+
+def test_daemon_restart_keeps_what_was_given(lab: Site) -> None:
+    """Nothing is offered as free before the ledger is read."""
+
+    pod = lab.run("old", containers=asking(3))
+    had = consoles(pod)
+    lab.node.berthd.terminate()
+    lab.node.berthd.start()
+    lab.node.berthd.wait_ready()
+    wait_allocatable(lab, 4)
+    lab.claim("serial", request("serial", **GENERIC))
+    user = lab.run("user", "serial")
+
+    assert consoles(user).keys().isdisjoint(had)

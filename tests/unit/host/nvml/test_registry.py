@@ -1,0 +1,186 @@
+"""Calls that may not come back, and who waits for what."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+import trio
+import trio.testing
+
+from berth.host.nvml.registry import Registry
+from berth.host.nvml.silence import OpenCall
+from berth.host.nvml.values import NoAnswer
+
+
+class Gate:
+    """A call that comes back when it is let."""
+
+    def __init__(self) -> None:
+        self.let = threading.Event()
+        self.made = 0
+
+    def call(self) -> str:
+        """Wait, then answer."""
+        self.made += 1
+        self.let.wait()
+        return "late"
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    """Give a call that is out until the test ends, at the latest."""
+    made = Gate()
+    yield made
+    made.let.set()
+
+
+async def test_answer_is_given() -> None:
+    """And the call is no longer out."""
+
+    registry = Registry()
+
+    assert await registry.ask("a", "probe", lambda: 7, deadline_s=60) == 7
+    assert registry.open_calls() == ()
+    assert registry.statistics().calls == {"probe": 1}
+
+
+async def test_defect_in_a_call_is_raised_to_who_asked() -> None:
+    """Errors of NVML are values before they come here; this is another."""
+
+    def fail() -> None:
+        raise RuntimeError("a defect")
+
+    with pytest.raises(RuntimeError, match="a defect"):
+        await Registry().ask("a", "probe", fail, deadline_s=60)
+
+
+async def test_caller_goes_on_past_the_deadline(
+    gate: Gate, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The call stays out, and says since when."""
+
+    registry = Registry()
+    began_s = trio.current_time()
+    answer = await registry.ask("a", "probe", gate.call, deadline_s=4)
+
+    assert isinstance(answer, NoAnswer)
+    assert answer.purpose == "probe"
+    assert answer.open_s == pytest.approx(4)
+    assert registry.open_calls() == (
+        OpenCall(key="a", purpose="probe", began_s=began_s, deadline_s=4),
+    )
+
+
+async def test_no_further_call_is_made_while_one_is_out(
+    gate: Gate, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Past its deadline nobody waits for it either."""
+
+    registry = Registry()
+    await registry.ask("a", "walk", gate.call, deadline_s=10)
+    before_s = trio.current_time()
+    answer = await registry.ask("a", "probe", gate.call, deadline_s=4)
+
+    assert isinstance(answer, NoAnswer)
+    assert answer.purpose == "walk"
+    assert answer.open_s == pytest.approx(10)
+    assert trio.current_time() == before_s
+    assert gate.made == 1
+    assert registry.statistics().unanswered == {"walk": 1, "probe": 1}
+
+
+async def test_return_clears_the_state_by_itself(
+    gate: Gate, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The next call is made, and whoever wants to know is told."""
+
+    returned = trio.Event()
+    registry = Registry(returned.set)
+    await registry.ask("a", "walk", gate.call, deadline_s=10)
+    gate.let.set()
+    autojump_clock.autojump_threshold = float("inf")
+    await returned.wait()
+
+    assert await registry.ask("a", "probe", lambda: 7, deadline_s=4) == 7
+
+
+async def test_classify_takes_the_answer_of_a_probe(gate: Gate) -> None:
+    """Two who ask one thing make one call."""
+
+    registry, answers = Registry(), []
+
+    async def ask(purpose: str) -> None:
+        answer = await registry.ask("a", purpose, gate.call, deadline_s=60, joins="probe")
+        answers.append(answer)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, "probe")
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(ask, "classify")
+        await trio.testing.wait_all_tasks_blocked()
+        gate.let.set()
+
+    assert (answers, gate.made) == (["late", "late"], 1)
+
+
+async def test_classify_waits_for_a_probe_no_longer_than_its_own_deadline(
+    gate: Gate, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The probe is not late yet, but the classification is."""
+
+    registry = Registry()
+    registry.start_nowait("a", "probe", gate.call, deadline_s=4)
+    answer = await registry.ask("a", "classify", gate.call, deadline_s=0.5, joins="probe")
+
+    assert isinstance(answer, NoAnswer)
+    assert answer.purpose == "probe"
+    assert answer.open_s == pytest.approx(0.5)
+
+
+async def test_probe_waits_for_a_walk_to_end(gate: Gate) -> None:
+    """One call at a time for one GPU; then the next is made."""
+
+    registry, answers = Registry(), []
+
+    async def ask() -> None:
+        answers.append(await registry.ask("a", "probe", lambda: 7, deadline_s=60))
+
+    async with trio.open_nursery() as nursery:
+        registry.start_nowait("a", "walk", gate.call, deadline_s=60)
+        nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked()
+        assert answers == []
+        gate.let.set()
+
+    assert answers == [7]
+
+
+async def test_quiet_does_not_wait_for_what_is_late(
+    gate: Gate, autojump_clock: trio.testing.MockClock
+) -> None:
+    """A call that nobody waits for holds up no stop."""
+
+    registry = Registry()
+    registry.start_nowait("a", "probe", gate.call, deadline_s=4)
+    before_s = trio.current_time()
+    await registry.wait_quiet()
+
+    assert trio.current_time() - before_s == pytest.approx(4)
+    assert registry.busy("a")
+
+
+def test_hung_call_outlives_the_run(gate: Gate) -> None:
+    """Its thread is a daemon, and what it answers then goes nowhere."""
+
+    async def main() -> None:
+        Registry().start_nowait("a", "probe", gate.call, deadline_s=4)
+
+    trio.run(main)
+    gate.let.set()
+    threads = [one for one in threading.enumerate() if one.name == "nvml a"]
+
+    assert all(one.daemon for one in threads)
+    for one in threads:
+        one.join()

@@ -1,0 +1,78 @@
+"""Containers that have something of the device plugin's, as the runtime tells of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from berth.model.pod import Container, ContainerState
+from berth.node.running import Running, mark
+from tests.unit.node.peripherals import RESOURCE, given, modem
+
+MODEM = given(modem())
+
+
+def container(
+    name: str = "c1", *entries: str, state: ContainerState = ContainerState.RUNNING
+) -> Container:
+    """A container with entries in its environment."""
+    env = dict(entry.split("=", 1) for entry in entries)
+    return Container(id=name, sandbox_id="s1", env=env, state=state)
+
+
+MARKED = container("c1", mark(RESOURCE, ["modem-1", "modem-0"]))
+
+
+def test_mark_is_one_entry_of_the_resource() -> None:
+    """Its name is one that a shell takes, its value tells all."""
+
+    assert mark(RESOURCE, ["a", "b"]) == "BERTH_PLUGIN_BERTH_DEV_MODEM=berth.dev/modem:a,b"
+
+
+@pytest.mark.parametrize("end", ["stop", "sandbox", "away"])
+def test_marked_container_is_live_until_it_ends(end: str) -> None:
+    """By its own end, its sandbox's, or when nobody can say any more."""
+
+    calls: list[int] = []
+    running = Running(lambda: calls.append(1))
+    running.made(MARKED)
+    assert running.is_live(MODEM)
+
+    if end == "stop":
+        running.ended(MARKED)
+    elif end == "sandbox":
+        running.sandbox_ended("s1")
+    else:
+        running.forget()
+
+    assert not running.is_live(MODEM)
+    assert len(calls) == (end != "away")
+
+
+def test_others_are_nobodys_business() -> None:
+    """Without a mark, or with that of other ids, nothing is kept and nobody is told."""
+
+    calls: list[int] = []
+    running = Running(lambda: calls.append(1))
+    other = container("c2", mark(RESOURCE, ["modem-7"]))
+    running.made(container("c3", "PATH=/bin"))
+    running.made(other)
+
+    assert not running.is_live(MODEM)
+    running.ended(container("c3", "PATH=/bin"))
+    assert calls == []
+
+
+def test_synchronize_takes_what_lives() -> None:
+    """A list of the runtime replaces what was known; ended containers are in it too."""
+
+    running = Running()
+    running.made(MARKED)
+    running.synchronize([container("c9", *_entries(MARKED), state=ContainerState.STOPPED)])
+    assert not running.is_live(MODEM)
+
+    running.synchronize([MARKED])
+    assert running.is_live(MODEM)
+
+
+def _entries(one: Container) -> list[str]:
+    return [f"{name}={value}" for name, value in one.env.items()]
