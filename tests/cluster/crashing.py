@@ -90,7 +90,7 @@ def fused() -> Iterator[None]:
             work = getattr(sys.modules[module], function)
             stack.enter_context(patch(name, fuse.watch(phase, work)))
         send = functools.partial(Nics, send=fuse.send)
-        stack.enter_context(patch("berth.daemon.parts.Nics", send))
+        stack.enter_context(patch("berth.daemon.holdings.Nics", send))
         yield
 
 
