@@ -53,6 +53,7 @@ class GpuSurvey:
             offered among them, with the reason.
         memory: For the next survey, also after a restart.
         swapped: Addresses whose health history is of another card.
+        lost: Addresses of GPUs that are listed for what was known of them alone.
         missing: Nodes that the host lacks, by the name of the device that gets them all the same.
     """
 
@@ -61,6 +62,7 @@ class GpuSurvey:
     warnings: tuple[str, ...] = ()
     memory: tuple[Remembered, ...] = ()
     swapped: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
     missing: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
 
@@ -103,6 +105,7 @@ def survey(
         warnings=warnings,
         memory=seen.memory,
         swapped=seen.swapped,
+        lost=tuple(one.address for one in seen.sightings if one.is_lost),
         missing=missing,
     )
 

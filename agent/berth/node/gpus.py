@@ -17,7 +17,7 @@ import attrs
 import trio
 
 from berth.config.gpu import GpuTable
-from berth.errors import BerthError, HostError
+from berth.errors import BerthError
 from berth.gpu.survey import GpuSurvey, survey
 from berth.gpu.witness import Remembered
 from berth.host.nvidiafiles import NodeFacts, NvidiaFiles
@@ -29,10 +29,10 @@ from berth.model.device import CounterSet
 from berth.model.gpu import Driver, Gpu
 from berth.model.peripheral import Door, Peripheral
 from berth.node.document import KnownGpus, gpus_from_bytes, to_bytes
+from berth.node.kept import Kept
 from berth.node.nvidiatool import NvidiaTool
 from berth.node.stock import Aside, Events, Monitors
 from berth.runtime.backoff import BackOff
-from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 from berth.runtime.threads import run_in_thread
@@ -163,12 +163,19 @@ class Gpus:
         self._nvml: Nvml | None = None
         self._nursery: trio.Nursery | None = None
         self._auto = auto
-        self._folder = Folder(folder) if folder is not None else None
         self._sysfs = sysfs or Sysfs()
         self._files = files or NvidiaFiles()
         self._listen = listen
         self._aside = aside
-        self._memory: tuple[Remembered, ...] = ()
+        self._memory: Kept[tuple[Remembered, ...]] = Kept(
+            (),
+            folder=folder,
+            name=FILE,
+            what="what NVML said last of each GPU",
+            to_bytes=lambda known: to_bytes(KnownGpus(gpus=known)),
+            from_bytes=lambda content, where: gpus_from_bytes(content, where=where),
+        )
+        self._lost: tuple[str, ...] = ()
         self._tool = NvidiaTool(self._files, aside=aside, changed=self.look_again)
         self._gpus: tuple[Gpu, ...] = ()
         self._driver: Driver | None = None
@@ -198,6 +205,21 @@ class Gpus:
         if self._nvml is not None:
             self._nvml.resume()
 
+    def is_lost(self, address: str) -> bool:
+        """Whether a GPU is listed for what was known of it alone."""
+        return address in self._lost
+
+    async def forget(self, address: str) -> None:
+        """Drop what is remembered of a GPU; it leaves the lists soon, unless it is seen.
+
+        Raises:
+            HostError: The disk refused; it is still remembered.
+        """
+        await self._memory.change(
+            lambda known: tuple(one for one in known if one.gpu.address != address)
+        )
+        self.look_again()
+
     def decide(self, auto: Door) -> None:
         """Settle what ``door = "auto"`` comes to, for GPUs that are free."""
         if auto is not self._auto:
@@ -216,7 +238,7 @@ class Gpus:
         """Follow the GPUs until cancelled; started when the bus was looked at, asks NVML later."""
         async with trio.open_nursery() as nursery:
             self._nursery, self._nvml = nursery, None
-            self._memory = await self._recall()
+            await self._memory.recall()
             await self._try_look()
             task_status.started()
             nursery.start_soon(self._follow_bus)
@@ -292,15 +314,16 @@ class Gpus:
             driver=self._driver,
             state=state,
             table=self._table,
-            memory=self._memory,
+            memory=self._memory.value,
             nodes=facts,
             auto=self._auto,
             toolkit=self._tool.answer,
         )
-        await self._remember(found.memory)
+        await self._memory.keep(found.memory)
         self._publish(found)
 
     def _publish(self, found: GpuSurvey) -> None:
+        self._lost = found.lost
         self.counters.set(found.counter_sets)
         self.warnings.set(found.warnings)
         self.peripherals.set(found.peripherals)
@@ -345,26 +368,3 @@ class Gpus:
                 backoff, delay_s = backoff.next_delay()
                 _log.warning("device events lost, listening anew", reason=error, in_s=delay_s)
                 await trio.sleep(delay_s)
-
-    async def _recall(self) -> tuple[Remembered, ...]:
-        """What NVML said in the life before; nothing if that cannot be read."""
-        if self._folder is None:
-            return ()
-        try:
-            content = await self._folder.read(FILE)
-            return gpus_from_bytes(content, where=FILE) if content is not None else ()
-        except BerthError as error:
-            _log.warning("what was known of GPUs is lost", reason=error)
-            return ()
-
-    async def _remember(self, memory: tuple[Remembered, ...]) -> None:
-        if memory == self._memory:
-            return
-        self._memory = memory
-        if self._folder is None:
-            return
-        try:
-            await self._folder.make()
-            await self._folder.write(FILE, to_bytes(KnownGpus(gpus=memory)))
-        except HostError as error:
-            _log.warning("what is known of GPUs is not noted down", reason=error)
