@@ -68,6 +68,7 @@ def test_claim_gives_one_gpu_and_nothing_more(site: Site, machine: GpuMachine) -
     pod = site.run("user", "gpu")
 
     assert nodes(pod) == {"nvidia2": "c3:2", **CONTROL}
+    assert machine.char_links()["195:2"] == "../nvidia2"
     assert pod.run("sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES").strip() == "void"
     (hold,) = site.listed("holds")
     assert (hold["device"], hold["door"]) == (NAMES[2], "dra")

@@ -65,6 +65,13 @@ class GpuSurvey:
     lost: tuple[str, ...] = ()
     missing: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
+    @property
+    def nodes(self) -> tuple[DeviceNode, ...]:
+        """Nodes of the driver that are handed out with what is offered; those of VFIO are not."""
+        offered = (one for one in self.peripherals if one.kind == "gpu" and one.exclusion is None)
+        edits = (part for one in offered for part in (one.common, one.edits, one.admin))
+        return tuple(dict.fromkeys(node for part in edits for node in part.nodes))
+
 
 def survey(
     gpus: Iterable[Gpu],

@@ -20,6 +20,7 @@ from berth.config.gpu import GpuTable
 from berth.errors import BerthError
 from berth.gpu.survey import GpuSurvey, survey
 from berth.gpu.witness import Remembered
+from berth.host.charlinks import CharLinks
 from berth.host.nvidiafiles import NodeFacts, NvidiaFiles
 from berth.host.nvml.session import Session, SessionState
 from berth.host.nvml.values import EventKind, NvmlEvent, Walk
@@ -134,6 +135,7 @@ class Gpus:
         folder: Where what NVML said last is kept.
         sysfs: Where the PCI bus is read.
         files: What the machine has of the driver beside NVML.
+        links: Makes links to device nodes.
         listen: Makes a monitor of device events.
         aside: Runs what blocks.
 
@@ -152,6 +154,7 @@ class Gpus:
         folder: Path | None = None,
         sysfs: Sysfs | None = None,
         files: NvidiaFiles | None = None,
+        links: CharLinks | None = None,
         listen: Monitors = _listen,
         aside: Aside = run_in_thread,
     ) -> None:
@@ -165,6 +168,7 @@ class Gpus:
         self._auto = auto
         self._sysfs = sysfs or Sysfs()
         self._files = files or NvidiaFiles()
+        self._links = links or CharLinks()
         self._listen = listen
         self._aside = aside
         self._memory: Kept[tuple[Remembered, ...]] = Kept(
@@ -320,7 +324,16 @@ class Gpus:
             toolkit=self._tool.answer,
         )
         await self._memory.keep(found.memory)
-        self._publish(found)
+        # Before anybody can have it, so that no container starts without.
+        faults = await self._link(found)
+        self._publish(attrs.evolve(found, warnings=(*found.warnings, *faults)))
+
+    async def _link(self, found: GpuSurvey) -> tuple[str, ...]:
+        """Give the nodes that may be handed out their links; what fails is told."""
+        nodes = found.nodes if self._table.dev_char_links else ()
+        if not nodes:
+            return ()
+        return tuple(map(str, await self._aside("gpus", self._links.make, nodes)))
 
     def _publish(self, found: GpuSurvey) -> None:
         self._lost = found.lost
