@@ -16,14 +16,14 @@ from typing import Final, Protocol
 import attrs
 import trio
 
-from berth.config.gpu import GpuTable
+from berth.config.gpu import GpuTable, Occupancy
 from berth.errors import BerthError
 from berth.gpu.survey import GpuSurvey, survey
 from berth.gpu.witness import Remembered
 from berth.host.charlinks import CharLinks
 from berth.host.nvidiafiles import NodeFacts, NvidiaFiles
 from berth.host.nvml.session import Session, SessionState
-from berth.host.nvml.values import EventKind, NvmlEvent, Walk
+from berth.host.nvml.values import EventKind, NoAnswer, NvmlEvent, Refusal, Walk
 from berth.host.sysfs import PciFunction, Sysfs
 from berth.host.uevents import UeventMonitor
 from berth.model.device import CounterSet
@@ -89,6 +89,10 @@ class Nvml(Protocol):
 
     async def walk(self, *, told: Tells) -> Walk:
         """Look at all GPUs."""
+        ...
+
+    async def processes(self, address: str) -> tuple[int, ...] | Refusal | NoAnswer:
+        """Who computes on a GPU."""
         ...
 
     async def receive_event(self) -> NvmlEvent:
@@ -212,6 +216,13 @@ class Gpus:
     def is_lost(self, address: str) -> bool:
         """Whether a GPU is listed for what was known of it alone."""
         return address in self._lost
+
+    async def processes(self, address: str) -> tuple[int, ...]:
+        """Which processes compute on a GPU; none where nobody asks or the driver does not say."""
+        if self._nvml is None or self._table.occupancy is Occupancy.OFF:
+            return ()
+        found = await self._nvml.processes(address)
+        return found if isinstance(found, tuple) else ()
 
     async def forget(self, address: str) -> None:
         """Drop what is remembered of a GPU; it leaves the lists soon, unless it is seen.

@@ -11,11 +11,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from berth.config.gpu import GpuTable
+from berth.config.gpu import GpuTable, Occupancy
 from berth.errors import HostError
 from berth.host.nvidiafiles import HostNode, NodeFacts
 from berth.host.nvml.session import Session, SessionState
-from berth.host.nvml.values import EventKind, NvmlEvent, Walk
+from berth.host.nvml.values import EventKind, NvmlEvent, Refusal, Walk
 from berth.host.sysfs import PciFunction
 from berth.model.edits import DeviceNode, NodeType
 from berth.model.gpu import Driver, Gpu
@@ -69,6 +69,7 @@ class Driven:
         self.uevents = trio.open_memory_channel[HostError | None](10)
         self.linked: tuple[str, ...] = ()
         self.link_faults: tuple[HostError, ...] = ()
+        self.running: tuple[int, ...] | Refusal = ()
         self._lot = trio.lowlevel.ParkingLot()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -101,6 +102,12 @@ class Driven:
             await trio.sleep(self.slow_s.get(number, 0))
             told(gpus[number])
         return Walk(driver=self.session.driver, gpus=tuple(gpus.values()))
+
+    async def processes(self, address: str) -> tuple[int, ...] | Refusal:
+        """Say who computes."""
+        await trio.lowlevel.checkpoint()
+        assert address in ADDRESSES
+        return self.running
 
     async def receive_event(self) -> NvmlEvent:
         """Wait for one."""
@@ -411,6 +418,25 @@ async def test_links_may_be_left_to_others(
     await trio.sleep(1)
 
     assert (bool(driven.walks), driven.linked) == (True, ())
+
+
+async def test_driver_is_asked_who_computes_where_that_is_wanted(
+    driven: Driven, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """A refusal, or no session yet, names nobody."""
+
+    driven.running = (7, 9)
+    quiet, asking = gpus_of(driven), attrs.evolve(BUILTIN, occupancy=Occupancy.CHECK)
+    await nursery.start(quiet.run)
+    assert await quiet.processes(ADDRESSES[0]) == ()
+    curious = gpus_of(driven, table=asking)
+    assert await curious.processes(ADDRESSES[0]) == ()
+    await nursery.start(curious.run)
+    assert await curious.processes(ADDRESSES[0]) == (7, 9)
+
+    driven.running = Refusal.of(3)
+
+    assert await curious.processes(ADDRESSES[0]) == ()
 
 
 async def test_driver_is_let_go_of_and_taken_up_again(
