@@ -87,6 +87,10 @@ class GpuMachine:
         launch = [sys.executable, str(_HERE / "gpulaunch.py"), str(self._tree)]
         return ["/usr/bin/env", f"{worlds.VARIABLE}={self._world}", *launch, *program()]
 
+    def char_links(self) -> dict[str, str]:
+        """Where the links by number lead that the daemon has made."""
+        return {path.name: str(path.readlink()) for path in (self._tree / "dev/char").iterdir()}
+
     def _capabilities(self, card: Card) -> None:
         """The nodes of its parts: two for each, of the GPU instance and of the compute instance."""
         for part in card.mig.parts if card.mig is not None else ():

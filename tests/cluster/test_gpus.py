@@ -12,10 +12,10 @@ import pytest
 from berth.host.nvml.values import MIG_CHANGED
 from berth.rehearsal.nvml.build import compiler
 from berth.rehearsal.nvml.cards import divided, divisible, whole
-from berth.rehearsal.nvml.world import FOR_EVER, Event
+from berth.rehearsal.nvml.world import FOR_EVER, Event, Process
 from tests.cluster.claimforms import request
 from tests.cluster.gpumachine import GpuMachine
-from tests.cluster.pods import container
+from tests.cluster.pods import container, is_running
 from tests.cluster.site import PodView, Site
 from tests.cluster.test_peripherals import wait_allocatable
 
@@ -43,9 +43,11 @@ inject = "cdi"
 """Kubelet's own way lets the runtime look at the nodes, which are in our daemon's sight alone."""
 
 
-def start(site: Site, machine: GpuMachine, *, door: str, offers: tuple[str, ...]) -> None:
-    """Start the daemon on that machine."""
-    config = f'{machine.config}door = "{door}"\n{BY_FILE}'
+def start(
+    site: Site, machine: GpuMachine, *, door: str, offers: tuple[str, ...], more: str = ""
+) -> None:
+    """Start the daemon on that machine, with more keys of its table."""
+    config = f'{machine.config}door = "{door}"\n{more}{BY_FILE}'
     site.node.start_berthd(config, command=machine.command, activated=True).wait_ready()
     site.wait_offered(offers)
 
@@ -68,6 +70,7 @@ def test_claim_gives_one_gpu_and_nothing_more(site: Site, machine: GpuMachine) -
     pod = site.run("user", "gpu")
 
     assert nodes(pod) == {"nvidia2": "c3:2", **CONTROL}
+    assert machine.char_links()["195:2"] == "../nvidia2"
     assert pod.run("sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES").strip() == "void"
     (hold,) = site.listed("holds")
     assert (hold["device"], hold["door"]) == (NAMES[2], "dra")
@@ -88,6 +91,21 @@ def test_resource_gives_as_many_as_are_asked_for(site: Site, machine: GpuMachine
     assert len(found.keys() - CONTROL.keys()) == 3
     assert found.items() >= CONTROL.items()
     assert pod.run("sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES").strip() == "void"
+
+
+def test_occupied_gpu_is_refused_until_its_process_ends(site: Site, machine: GpuMachine) -> None:
+    """The process that nobody knows of is named; kubelet asks again by itself."""
+
+    machine.show((attrs.evolve(CARDS[0], processes=(Process(pid=4711),)), *CARDS[1:]))
+    start(site, machine, door="dra", offers=NAMES, more='occupancy = "check"\n')
+    site.claim("gpu", request("gpu", of="gpu", cel=f'own.uuid == "{CARDS[0].uuid}"'))
+    pod = site.create("user", "gpu")
+    assert f"{NAMES[0]}: is in use by process 4711" in pod.wait_refused()
+    assert site.listed("holds") == []
+
+    machine.show(CARDS)
+    pod.nudge()
+    pod.wait(is_running, what="run")
 
 
 def test_parts_are_offered_in_place_of_the_whole(site: Site, machine: GpuMachine) -> None:

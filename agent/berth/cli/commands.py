@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.cli import check, devices, facts, gpu, holds, plan, rehearse, reload, status, why
+from berth.cli import (
+    check,
+    device,
+    devices,
+    facts,
+    gpu,
+    holds,
+    plan,
+    rehearse,
+    reload,
+    status,
+    why,
+)
 from berth.cli.parsing import Command
 
 COMMANDS: Final[tuple[Command, ...]] = (
@@ -14,6 +26,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     why.COMMAND,
     holds.COMMAND,
     gpu.COMMAND,
+    device.COMMAND,
     plan.COMMAND,
     reload.COMMAND,
     rehearse.COMMAND,

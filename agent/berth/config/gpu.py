@@ -43,6 +43,13 @@ class Session(Enum):
     PROBE = "probe"
 
 
+class Occupancy(Enum):
+    """Whether the driver is asked who computes on a GPU before it is given."""
+
+    OFF = "off"
+    CHECK = "check"
+
+
 class CdiSource(Enum):
     """Who says what a container needs besides its device nodes."""
 
@@ -287,6 +294,12 @@ class GpuTable:
         True,
         "Whether links `/dev/char/<major>:<minor>` are made for nodes that are handed out. "
         "Without them containers lose their GPU when systemd is reloaded.",
+    )
+    occupancy: Occupancy = key(
+        Choice(kind=Occupancy),
+        Occupancy.OFF,
+        "`check`: a whole GPU is refused while the driver tells of a process on it that no holder "
+        "explains. `off`: it is not asked.",
     )
     compatibility_groups: bool = key(
         OnlyDefault(Flag(), False),

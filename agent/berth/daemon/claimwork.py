@@ -73,6 +73,7 @@ class ClaimWork:
             papers=self.handout,
             status=self.status,
             troubles=troubles,
+            occupancy=held.occupancy,
         )
         self.arrivals = Arrivals(
             records=held.records, nics=held.nics, notes=self.handout, status=self.status

@@ -14,6 +14,7 @@ from berth.node.discovery import Discovery
 from berth.node.gpus import Gpus, Nvml
 from berth.node.ledger import Ledger
 from berth.node.nics import Nics
+from berth.node.occupancy import Occupancy
 from berth.node.pluginfiles import PluginFiles
 from berth.node.records import Records
 from berth.node.stock import Stock
@@ -62,12 +63,14 @@ class Holdings:
             stocks=(self.stock, *((self.gpus,) if self.gpus is not None else ())),
             given=self.given,
         )
+        self.occupancy = Occupancy(self.gpus, self.ledger)
         self.allotments = Allotments(
             self.given,
             ledger=self.ledger,
             inventory=self.discovery.inventory,
             files=PluginFiles(CdiStore(config.dra.driver)),
             boot_id=boot_id,
+            occupancy=self.occupancy,
         )
 
     def decide(self, auto: Door) -> None:

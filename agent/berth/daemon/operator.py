@@ -18,6 +18,7 @@ from berth.errors import ConfigError, Faults
 from berth.generic.explain import explain, path_of
 from berth.generic.matching import wanted
 from berth.host.devnodes import NodeReader
+from berth.node.forgetting import forget
 from berth.node.gpus import Gpus
 from berth.node.views import (
     GpuSession,
@@ -67,6 +68,7 @@ class Operator:
     def verbs(self) -> Mapping[str, Verb]:
         """What the operator's command may ask."""
         return {
+            "device": self._device,
             "devices": _answer(lambda _: devices_view(self._parts.held.discovery.inventory.get())),
             "gpu": self._gpu,
             "holds": _answer(lambda _: self._holds()),
@@ -74,6 +76,29 @@ class Operator:
             "status": _answer(lambda _: status_view(self._state())),
             "why": self._why,
         }
+
+    async def _device(self, request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:
+        """Forget a device that is gone.
+
+        Raises:
+            ConfigError: The request is odd, or nothing is remembered of that device.
+            HostError: It is held or seen, or the disk refused.
+        """
+        action, name = request.get("action"), request.get("device")
+        if action != "forget" or not isinstance(name, str) or not name:
+            raise ConfigError(
+                "device", f"is asked to {action!r}", rule="it is forget, with the device's name"
+            )
+        held = self._parts.held
+        done = await forget(
+            name,
+            inventory=held.discovery.inventory.get(),
+            ledger=held.ledger,
+            gpus=held.gpus,
+            stock=held.stock,
+        )
+        _log.info("device forgotten by the operator", device=name)
+        return {"done": done}
 
     async def _gpu(self, request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:
         """Let go of the driver, or take it up again.

@@ -144,6 +144,39 @@ def indexes(owned: Sequence[tuple[str, str]], known: Mapping[str, int]) -> dict[
     return kept
 
 
+def forgotten(memory: Memory, name: str) -> Memory:
+    """The memory without a device that is not there, by its slice name.
+
+    What told it apart from its likes goes with the last of them.
+    """
+    owned = [_owned(key) for key in memory.indexes]
+    gone = {each for each in owned if _called(each, memory.alike) == name}
+    kept = [each for each in owned if each not in gone]
+    over = _twin_names(gone, memory.twins) - _twin_names(kept, memory.twins)
+    plain = {_name(*each) for each in gone} - {_name(*each) for each in kept}
+    return Memory(
+        twins=tuple(text for text in memory.twins if text not in over),
+        alike=tuple(text for text in memory.alike if text not in plain),
+        indexes={key: n for key, n in memory.indexes.items() if _owned(key) not in gone},
+    )
+
+
+def _owned(key: str) -> tuple[str, str]:
+    group, _, text = key.partition("/")
+    return group, text
+
+
+def _called(each: tuple[str, str], alike: Iterable[str]) -> str:
+    name = _name(*each)
+    return _with_hash(name, each[1]) if name in alike else name
+
+
+def _twin_names(owned: Iterable[tuple[str, str]], known: Iterable[str]) -> set[str]:
+    """Serial identities of twins that devices are told apart from."""
+    texts = [text for _, text in owned]
+    return {twin for twin in known if any(text.startswith(f"{printable(twin)}@") for text in texts)}
+
+
 def _name(group: str, text: str) -> str:
     return device_name(group, text.removeprefix(f"dev:{DEV}"))
 

@@ -53,6 +53,7 @@ class GpuSurvey:
             offered among them, with the reason.
         memory: For the next survey, also after a restart.
         swapped: Addresses whose health history is of another card.
+        lost: Addresses of GPUs that are listed for what was known of them alone.
         missing: Nodes that the host lacks, by the name of the device that gets them all the same.
     """
 
@@ -61,7 +62,15 @@ class GpuSurvey:
     warnings: tuple[str, ...] = ()
     memory: tuple[Remembered, ...] = ()
     swapped: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
     missing: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+
+    @property
+    def nodes(self) -> tuple[DeviceNode, ...]:
+        """Nodes of the driver that are handed out with what is offered; those of VFIO are not."""
+        offered = (one for one in self.peripherals if one.kind == "gpu" and one.exclusion is None)
+        edits = (part for one in offered for part in (one.common, one.edits, one.admin))
+        return tuple(dict.fromkeys(node for part in edits for node in part.nodes))
 
 
 def survey(
@@ -103,6 +112,7 @@ def survey(
         warnings=warnings,
         memory=seen.memory,
         swapped=seen.swapped,
+        lost=tuple(one.address for one in seen.sightings if one.is_lost),
         missing=missing,
     )
 

@@ -26,6 +26,9 @@ UUID_LIMIT: Final = 57
 UP: Final = "up"
 """State of a session that answers."""
 
+LOST: Final = "lost"
+"""Reason of what neither witness, or NVML alone while it answers, has any more."""
+
 VFIO_DRIVER: Final = "vfio-pci"
 
 _UUID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_/.-]*")
@@ -73,6 +76,12 @@ class Sighting:
     driver: Driver | None = None
     unhealthy: str = ""
     exclusion: Exclusion | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is listed for what was known of it alone, whatever else may be down."""
+        gone = self.function is None and self.exclusion is None
+        return gone or self.unhealthy == LOST
 
 
 @attrs.frozen(kw_only=True)
@@ -219,8 +228,8 @@ def _why(function: PciFunction | None, fault: str, state: str) -> Exclusion:
     if state != UP:
         return _reason(_REASONS.get(state, state), f"NVML's session is {state}")
     if function is None:
-        return _reason("lost", "neither the PCI bus nor NVML has it")
-    return _reason("lost" if function.driver else "no-driver", "NVML does not list it")
+        return _reason(LOST, "neither the PCI bus nor NVML has it")
+    return _reason(LOST if function.driver else "no-driver", "NVML does not list it")
 
 
 def _reason(reason: str, detail: str) -> Exclusion:

@@ -29,6 +29,7 @@ from berth.node.document import given_from_bytes, to_bytes
 from berth.node.equipment import of_resource
 from berth.node.given import Given, GivenDevice
 from berth.node.ledger import Conflict, Ledger, PluginHolder
+from berth.node.occupancy import Occupancy
 from berth.node.running import mark
 from berth.node.shelf import Shelf
 from berth.runtime.latest import Latest
@@ -68,6 +69,7 @@ class Allotments:
         files: CDI files of what is listed.
         boot_id: Of this boot.
         new_uid: Names for what is given.
+        occupancy: Refuses what somebody uses whom no hold explains.
 
     Attributes:
         resources: Every resource with its units; one that became empty stays, with none.
@@ -83,6 +85,7 @@ class Allotments:
         files: Files,
         boot_id: str,
         new_uid: Callable[[], str] = lambda: uuid.uuid4().hex,
+        occupancy: Occupancy | None = None,
     ) -> None:
         self.resources: Latest[tuple[Resource, ...]] = Latest(())
         self.requests: Latest[int] = Latest(0)
@@ -92,6 +95,7 @@ class Allotments:
         self._files = files
         self._boot_id = boot_id
         self._new_uid = new_uid
+        self._occupancy = occupancy
         self._giving = trio.Lock()
 
     async def load(self) -> None:
@@ -121,7 +125,8 @@ class Allotments:
         """Give devices to a container.
 
         Raises:
-            ClaimError: An id is not known, two are of one device, or a claim has one.
+            ClaimError: An id is not known, two are of one device, a claim has one, or somebody
+                uses one whom no hold explains.
             HostError: The disk refused; nothing is given.
         """
         async with self._giving:
@@ -135,8 +140,9 @@ class Allotments:
             )
             replaced = self._take(new)
             try:
+                await self._require_unoccupied(new, replaced)
                 await self._given.put(new)
-            except BerthError:
+            except BaseException:
                 self._ledger.release(new.holder.uid)
                 self._put_back(replaced)
                 raise
@@ -179,6 +185,14 @@ class Allotments:
         async with self._giving:
             self._ledger.restore(given.holds)
             await self._given.put(given)
+
+    async def _require_unoccupied(self, new: Given, replaced: Iterable[Given]) -> None:
+        """Refuse what somebody uses; a holder that is replaced may be ending yet."""
+        if self._occupancy is None:
+            return
+        before = {device.peripheral.name for old in replaced for device in old.devices}
+        fresh = (one.peripheral for one in new.devices if one.peripheral.name not in before)
+        await self._occupancy.require_free(fresh, holder_uid=new.holder.uid)
 
     def _is_still(self, given: Given) -> bool:
         """Whether nobody was given a part of it while kubelet was asked."""

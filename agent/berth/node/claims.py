@@ -29,6 +29,7 @@ from berth.node.claimstatus import StatusSink, now_text
 from berth.node.drafting import Settings, draft
 from berth.node.ending import Ending, Remains
 from berth.node.ledger import Ledger
+from berth.node.occupancy import Occupancy
 from berth.node.record import ClaimRecord
 from berth.node.records import Records
 from berth.node.reservation import Reservation, waiting_time_s
@@ -71,6 +72,7 @@ class Claims:
         papers: Papers,
         status: StatusSink,
         troubles: Troubles,
+        occupancy: Occupancy | None = None,
     ) -> None:
         self._settings = settings
         self._api = api
@@ -82,6 +84,7 @@ class Claims:
         self._papers = papers
         self._status = status
         self._troubles = troubles
+        self._occupancy = occupancy
         self._drafts: dict[str, ClaimRecord] = {}
 
     def reload(self, policies: Mapping[str, GroupPolicy]) -> None:
@@ -291,6 +294,9 @@ class Claims:
         return tuple({**known, **self._drafts}.values())
 
     async def _carry_out(self, record: ClaimRecord, snapshot: Snapshot) -> ClaimRecord:
+        if self._occupancy is not None:
+            stays = (device.peripheral for device in record.devices if device.keys)
+            await self._occupancy.require_free(filter(None, stays), holder_uid=record.claim.uid)
         homes = [
             home.index if (home := snapshot.homes.get(device.result.device)) is not None else 0
             for device in record.devices

@@ -16,23 +16,24 @@ from typing import Final, Protocol
 import attrs
 import trio
 
-from berth.config.gpu import GpuTable
-from berth.errors import BerthError, HostError
+from berth.config.gpu import GpuTable, Occupancy
+from berth.errors import BerthError
 from berth.gpu.survey import GpuSurvey, survey
 from berth.gpu.witness import Remembered
+from berth.host.charlinks import CharLinks
 from berth.host.nvidiafiles import NodeFacts, NvidiaFiles
 from berth.host.nvml.session import Session, SessionState
-from berth.host.nvml.values import EventKind, NvmlEvent, Walk
+from berth.host.nvml.values import EventKind, NoAnswer, NvmlEvent, Refusal, Walk
 from berth.host.sysfs import PciFunction, Sysfs
 from berth.host.uevents import UeventMonitor
 from berth.model.device import CounterSet
 from berth.model.gpu import Driver, Gpu
 from berth.model.peripheral import Door, Peripheral
 from berth.node.document import KnownGpus, gpus_from_bytes, to_bytes
+from berth.node.kept import Kept
 from berth.node.nvidiatool import NvidiaTool
 from berth.node.stock import Aside, Events, Monitors
 from berth.runtime.backoff import BackOff
-from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 from berth.runtime.threads import run_in_thread
@@ -90,6 +91,10 @@ class Nvml(Protocol):
         """Look at all GPUs."""
         ...
 
+    async def processes(self, address: str) -> tuple[int, ...] | Refusal | NoAnswer:
+        """Who computes on a GPU."""
+        ...
+
     async def receive_event(self) -> NvmlEvent:
         """Wait for the next event."""
         ...
@@ -134,6 +139,7 @@ class Gpus:
         folder: Where what NVML said last is kept.
         sysfs: Where the PCI bus is read.
         files: What the machine has of the driver beside NVML.
+        links: Makes links to device nodes.
         listen: Makes a monitor of device events.
         aside: Runs what blocks.
 
@@ -152,6 +158,7 @@ class Gpus:
         folder: Path | None = None,
         sysfs: Sysfs | None = None,
         files: NvidiaFiles | None = None,
+        links: CharLinks | None = None,
         listen: Monitors = _listen,
         aside: Aside = run_in_thread,
     ) -> None:
@@ -163,12 +170,20 @@ class Gpus:
         self._nvml: Nvml | None = None
         self._nursery: trio.Nursery | None = None
         self._auto = auto
-        self._folder = Folder(folder) if folder is not None else None
         self._sysfs = sysfs or Sysfs()
         self._files = files or NvidiaFiles()
+        self._links = links or CharLinks()
         self._listen = listen
         self._aside = aside
-        self._memory: tuple[Remembered, ...] = ()
+        self._memory: Kept[tuple[Remembered, ...]] = Kept(
+            (),
+            folder=folder,
+            name=FILE,
+            what="what NVML said last of each GPU",
+            to_bytes=lambda known: to_bytes(KnownGpus(gpus=known)),
+            from_bytes=lambda content, where: gpus_from_bytes(content, where=where),
+        )
+        self._lost: tuple[str, ...] = ()
         self._tool = NvidiaTool(self._files, aside=aside, changed=self.look_again)
         self._gpus: tuple[Gpu, ...] = ()
         self._driver: Driver | None = None
@@ -198,6 +213,28 @@ class Gpus:
         if self._nvml is not None:
             self._nvml.resume()
 
+    def is_lost(self, address: str) -> bool:
+        """Whether a GPU is listed for what was known of it alone."""
+        return address in self._lost
+
+    async def processes(self, address: str) -> tuple[int, ...]:
+        """Which processes compute on a GPU; none where nobody asks or the driver does not say."""
+        if self._nvml is None or self._table.occupancy is Occupancy.OFF:
+            return ()
+        found = await self._nvml.processes(address)
+        return found if isinstance(found, tuple) else ()
+
+    async def forget(self, address: str) -> None:
+        """Drop what is remembered of a GPU; it leaves the lists soon, unless it is seen.
+
+        Raises:
+            HostError: The disk refused; it is still remembered.
+        """
+        await self._memory.change(
+            lambda known: tuple(one for one in known if one.gpu.address != address)
+        )
+        self.look_again()
+
     def decide(self, auto: Door) -> None:
         """Settle what ``door = "auto"`` comes to, for GPUs that are free."""
         if auto is not self._auto:
@@ -216,7 +253,7 @@ class Gpus:
         """Follow the GPUs until cancelled; started when the bus was looked at, asks NVML later."""
         async with trio.open_nursery() as nursery:
             self._nursery, self._nvml = nursery, None
-            self._memory = await self._recall()
+            await self._memory.recall()
             await self._try_look()
             task_status.started()
             nursery.start_soon(self._follow_bus)
@@ -292,15 +329,25 @@ class Gpus:
             driver=self._driver,
             state=state,
             table=self._table,
-            memory=self._memory,
+            memory=self._memory.value,
             nodes=facts,
             auto=self._auto,
             toolkit=self._tool.answer,
         )
-        await self._remember(found.memory)
-        self._publish(found)
+        await self._memory.keep(found.memory)
+        # Before anybody can have it, so that no container starts without.
+        faults = await self._link(found)
+        self._publish(attrs.evolve(found, warnings=(*found.warnings, *faults)))
+
+    async def _link(self, found: GpuSurvey) -> tuple[str, ...]:
+        """Give the nodes that may be handed out their links; what fails is told."""
+        nodes = found.nodes if self._table.dev_char_links else ()
+        if not nodes:
+            return ()
+        return tuple(map(str, await self._aside("gpus", self._links.make, nodes)))
 
     def _publish(self, found: GpuSurvey) -> None:
+        self._lost = found.lost
         self.counters.set(found.counter_sets)
         self.warnings.set(found.warnings)
         self.peripherals.set(found.peripherals)
@@ -345,26 +392,3 @@ class Gpus:
                 backoff, delay_s = backoff.next_delay()
                 _log.warning("device events lost, listening anew", reason=error, in_s=delay_s)
                 await trio.sleep(delay_s)
-
-    async def _recall(self) -> tuple[Remembered, ...]:
-        """What NVML said in the life before; nothing if that cannot be read."""
-        if self._folder is None:
-            return ()
-        try:
-            content = await self._folder.read(FILE)
-            return gpus_from_bytes(content, where=FILE) if content is not None else ()
-        except BerthError as error:
-            _log.warning("what was known of GPUs is lost", reason=error)
-            return ()
-
-    async def _remember(self, memory: tuple[Remembered, ...]) -> None:
-        if memory == self._memory:
-            return
-        self._memory = memory
-        if self._folder is None:
-            return
-        try:
-            await self._folder.make()
-            await self._folder.write(FILE, to_bytes(KnownGpus(gpus=memory)))
-        except HostError as error:
-            _log.warning("what is known of GPUs is not noted down", reason=error)

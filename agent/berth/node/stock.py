@@ -17,8 +17,8 @@ from typing import Final, ParamSpec, Protocol, TypeVar
 import trio
 
 from berth.config.generic import GenericGroup
-from berth.errors import BerthError, HostError
-from berth.generic.identity import Memory
+from berth.errors import BerthError
+from berth.generic.identity import Memory, forgotten
 from berth.generic.matching import wanted
 from berth.generic.survey import survey
 from berth.host.devnodes import NodeReader
@@ -26,8 +26,8 @@ from berth.host.nodefacts import NodeScan, Wanted
 from berth.host.uevents import UeventMonitor, every_subsystem
 from berth.model.peripheral import Door, Peripheral
 from berth.node.document import memory_from_bytes, to_bytes
+from berth.node.kept import Kept
 from berth.runtime.backoff import BackOff
-from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 from berth.runtime.threads import run_in_thread
@@ -125,8 +125,14 @@ class Stock:
         self._reader = reader or NodeReader()
         self._listen = listen
         self._aside = aside
-        self._folder = Folder(folder) if folder is not None else None
-        self._memory = Memory()
+        self._memory = Kept(
+            Memory(),
+            folder=folder,
+            name=FILE,
+            what="numbers of devices in their groups",
+            to_bytes=to_bytes,
+            from_bytes=lambda content, where: memory_from_bytes(content, where=where),
+        )
         self._asked = trio.Event()
 
     async def look(self) -> None:
@@ -139,14 +145,30 @@ class Stock:
         scan = NodeScan()
         if groups:
             scan = await self._aside("stock", self._reader.read, wanted(groups))
-        found = survey(scan, groups, driver=self._driver, auto=self._auto, memory=self._memory)
-        await self._remember(found.memory)
+        found = survey(
+            scan, groups, driver=self._driver, auto=self._auto, memory=self._memory.value
+        )
+        await self._memory.keep(found.memory)
         self.peripherals.set(found.peripherals)
         self.warnings.set(found.warnings)
 
     def look_again(self) -> None:
         """Something changed; a look follows soon. Never blocks."""
         self._asked.set()
+
+    async def forget(self, name: str) -> bool:
+        """Drop what is remembered of a device that is not there.
+
+        Returns:
+            Whether something was.
+
+        Raises:
+            HostError: The disk refused; it is still remembered.
+        """
+        if forgotten(self._memory.value, name) == self._memory.value:
+            return False
+        await self._memory.change(lambda memory: forgotten(memory, name))
+        return True
 
     def decide(self, auto: Door) -> None:
         """Settle what ``door = "auto"`` comes to, for devices that are free."""
@@ -162,7 +184,7 @@ class Stock:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow the machine until cancelled; started when the first look is done or has failed."""
         async with trio.open_nursery() as nursery:
-            self._memory = await self._recall()
+            await self._memory.recall()
             nursery.start_soon(self._follow_events)
             await self._try_look()
             task_status.started()
@@ -172,29 +194,6 @@ class Stock:
                     await self._wait_quiet()
                 self._asked = trio.Event()
                 await self._try_look()
-
-    async def _recall(self) -> Memory:
-        """What the life before left; nothing if that cannot be read."""
-        if self._folder is None:
-            return Memory()
-        try:
-            content = await self._folder.read(FILE)
-            return memory_from_bytes(content, where=FILE) if content is not None else Memory()
-        except BerthError as error:
-            _log.warning("numbers of devices are counted anew", reason=error)
-            return Memory()
-
-    async def _remember(self, memory: Memory) -> None:
-        if memory == self._memory:
-            return
-        self._memory = memory
-        if self._folder is None:
-            return
-        try:
-            await self._folder.make()
-            await self._folder.write(FILE, to_bytes(memory))
-        except HostError as error:
-            _log.warning("numbers of devices are not noted down", reason=error)
 
     async def _try_look(self) -> None:
         try:

@@ -15,6 +15,9 @@ from berth.daemon.configfile import ConfigFile
 from berth.daemon.operator import Operator
 from berth.daemon.parts import Parts
 from berth.errors import ConfigError, Faults
+from berth.generic.identity import Memory
+from berth.node.document import to_bytes
+from berth.node.stock import FILE
 from berth.nri.plugin import PluginState
 from berth.nri.versions import Runtime
 from berth.runtime.supervisor import Supervisor
@@ -176,3 +179,39 @@ async def test_why_of_a_path_tells_what_the_groups_say(operator: Operator) -> No
     (found,) = answer["found"]
     assert (found["kind"], found["name"]) == ("node", "/dev/null")
     assert found["verdict"] == "no group looks at it: there is no [[generic]] group"
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ({"action": "reset", "device": "x"}, "is asked to 'reset': it is forget"),
+        ({"action": "forget"}, "it is forget, with the device's name"),
+        ({"action": "forget", "device": ["x"]}, "it is forget, with the device's name"),
+        ({"action": "forget", "device": "gpu-0"}, "device gpu-0: is not known here"),
+    ],
+)
+async def test_only_known_devices_are_forgotten(
+    operator: Operator, request_: dict[str, Any], words: str
+) -> None:
+    """Whatever else is asked is refused with what may be."""
+
+    with pytest.raises(ConfigError, match=words):
+        await ask(operator, "device", **request_)
+
+
+async def test_lost_device_is_forgotten_as_asked(
+    operator: Operator, parts: Parts, nursery: trio.Nursery
+) -> None:
+    """What was done is told."""
+
+    memory = Memory(indexes={"modem/dev:/dev/ttyUSB0": 0})
+    folder = trio.Path(parts.config.node.state_dir)
+    await folder.mkdir(parents=True)
+    await (folder / FILE).write_bytes(to_bytes(memory))
+    await nursery.start(parts.held.stock.run)
+
+    told = await ask(operator, "device", action="forget", device="modem-ttyusb0")
+
+    assert told["done"].startswith("modem-ttyusb0 is forgotten")
+    with pytest.raises(ConfigError, match="is not known here"):
+        await ask(operator, "device", action="forget", device="modem-ttyusb0")

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from berth.generic.identity import (
     INDEXES_LIMIT,
+    Memory,
     alike_names,
+    forgotten,
     identity,
     ids,
     indexes,
@@ -137,3 +139,34 @@ def test_numbers_of_the_gone_are_forgotten_at_the_limit() -> None:
     known = {f"g/{number}": number for number in range(INDEXES_LIMIT)}
 
     assert indexes([("g", "5"), ("g", "new")], known) == {"g/5": 5, "g/new": 0}
+
+
+def test_forgotten_device_leaves_its_number_to_others() -> None:
+    """Those that remain keep theirs; a name that nobody had changes nothing."""
+    memory = Memory(indexes={"modem/dev:/dev/a": 0, "modem/dev:/dev/b": 1, "kvm/dev:/dev/a": 0})
+
+    assert forgotten(memory, "modem-a").indexes == {"modem/dev:/dev/b": 1, "kvm/dev:/dev/a": 0}
+    assert forgotten(memory, "modem-x") == memory
+
+
+def test_what_told_twins_apart_is_forgotten_with_the_last() -> None:
+    """Until then the other one cannot be known by the serial number alone."""
+    owned = [("modem", f"{SERIAL}@{where}") for where in ("one", "two")]
+    called = names(owned, NONE)
+    both = Memory(twins=(SERIAL, "other"), indexes={"/".join(each): 0 for each in owned})
+
+    one = forgotten(both, called[owned[0]])
+    assert (one.twins, len(one.indexes)) == ((SERIAL, "other"), 1)
+    assert forgotten(one, called[owned[1]]) == Memory(twins=("other",))
+
+
+def test_hash_in_a_name_is_forgotten_with_the_last() -> None:
+    """While one is remembered that was mistaken for another, it keeps its longer name."""
+    owned = [("g", "dev:/dev/a.b"), ("g", "dev:/dev/a-b")]
+    alike = alike_names(owned)
+    called = names(owned, alike)
+    both = Memory(alike=tuple(alike), indexes={"/".join(each): 0 for each in owned})
+
+    one = forgotten(both, called[owned[0]])
+    assert (one.alike, list(one.indexes)) == (("g-a-b",), ["g/dev:/dev/a-b"])
+    assert forgotten(one, called[owned[1]]) == Memory()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -11,13 +11,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from berth.config.gpu import GpuTable
+from berth.config.gpu import GpuTable, Occupancy
 from berth.errors import HostError
 from berth.host.nvidiafiles import HostNode, NodeFacts
 from berth.host.nvml.session import Session, SessionState
-from berth.host.nvml.values import EventKind, NvmlEvent, Walk
+from berth.host.nvml.values import EventKind, NvmlEvent, Refusal, Walk
 from berth.host.sysfs import PciFunction
-from berth.model.edits import NodeType
+from berth.model.edits import DeviceNode, NodeType
 from berth.model.gpu import Driver, Gpu
 from berth.model.peripheral import Door
 from berth.node.gpus import EARLY_S, FILE, RESCAN_S, Gpus
@@ -67,6 +67,9 @@ class Driven:
         self.released: list[float] = []
         self.events = trio.open_memory_channel[NvmlEvent](10)
         self.uevents = trio.open_memory_channel[HostError | None](10)
+        self.linked: tuple[str, ...] = ()
+        self.link_faults: tuple[HostError, ...] = ()
+        self.running: tuple[int, ...] | Refusal = ()
         self._lot = trio.lowlevel.ParkingLot()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -99,6 +102,12 @@ class Driven:
             await trio.sleep(self.slow_s.get(number, 0))
             told(gpus[number])
         return Walk(driver=self.session.driver, gpus=tuple(gpus.values()))
+
+    async def processes(self, address: str) -> tuple[int, ...] | Refusal:
+        """Say who computes."""
+        await trio.lowlevel.checkpoint()
+        assert address in ADDRESSES
+        return self.running
 
     async def receive_event(self) -> NvmlEvent:
         """Wait for one."""
@@ -138,6 +147,11 @@ class Driven:
         majors = {"nvidia-frontend": 195, "nvidia-uvm": 511}
         return NodeFacts(boot_id="boot-1", majors=majors, nodes=nodes)
 
+    def make(self, nodes: Iterable[DeviceNode]) -> tuple[HostError, ...]:
+        """Links to nodes."""
+        self.linked = tuple(node.host_path for node in nodes)
+        return self.link_faults
+
     def existing(self, paths: Collection[str]) -> frozenset[str]:
         """Nothing of another tool's."""
         assert paths is not None
@@ -173,6 +187,7 @@ def gpus_of(driven: Driven, folder: Path | None = None, table: GpuTable = BUILTI
         folder=folder,
         sysfs=driven,  # type: ignore[arg-type]
         files=driven,  # type: ignore[arg-type]
+        links=driven,  # type: ignore[arg-type]
         listen=driven.listen,
         aside=at_once,
     )
@@ -368,6 +383,60 @@ async def test_door_and_groups_may_change(
     assert {(one.door, one.resource) for one in gpus.peripherals.get()} == {
         (Door.PLUGIN, "nvidia.com/gpu")
     }
+
+
+async def test_links_are_there_before_gpus_are_offered(
+    driven: Driven, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Each node that is handed out once; what fails is told as long as it does."""
+
+    driven.link_faults = (HostError("/dev/char/195:0", "no link can be made"),)
+    gpus = gpus_of(driven)
+    await nursery.start(gpus.run)
+    assert sorted(driven.linked) == [
+        "/dev/nvidia-uvm",
+        "/dev/nvidia0",
+        "/dev/nvidia1",
+        "/dev/nvidiactl",
+    ]
+    assert "/dev/char/195:0: no link can be made" in gpus.warnings.get()
+
+    driven.link_faults = ()
+    gpus.look_again()
+    await trio.sleep(1)
+
+    assert gpus.warnings.get() == ()
+
+
+async def test_links_may_be_left_to_others(
+    driven: Driven, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Nothing is done then."""
+
+    gpus = gpus_of(driven, table=attrs.evolve(BUILTIN, dev_char_links=False))
+    await nursery.start(gpus.run)
+    await trio.sleep(1)
+
+    assert (bool(driven.walks), driven.linked) == (True, ())
+
+
+async def test_driver_is_asked_who_computes_where_that_is_wanted(
+    driven: Driven, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """A refusal, or no session yet, names nobody."""
+
+    driven.running = (7, 9)
+    quiet, asking = gpus_of(driven), attrs.evolve(BUILTIN, occupancy=Occupancy.CHECK)
+    await nursery.start(quiet.run)
+    assert await quiet.processes(ADDRESSES[0]) == ()
+    curious = gpus_of(driven, table=asking)
+    assert await curious.processes(ADDRESSES[0]) == ()
+    await nursery.start(curious.run)
+    assert await curious.processes(ADDRESSES[0]) == (7, 9)
+
+    driven.running = Refusal.of(3)
+
+    assert await curious.processes(ADDRESSES[0]) == ()
 
 
 async def test_driver_is_let_go_of_and_taken_up_again(

@@ -9,9 +9,9 @@ Source: cases.md 16; nri-contracts.md §7.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
+from berth.cli.checks.cdi import cdi_lines
 from berth.cli.checks.containerd import FILES, find_containerd
 from berth.cli.checks.crio import FILE, find_crio
 from berth.cli.checks.line import Level, Line
@@ -21,10 +21,6 @@ from berth.errors import BerthError, HostError
 from berth.runtime.listeners import Occupant, probe_path
 
 TOPIC: Final = "NRI"
-CDI: Final = "CDI"
-
-OUR_FOLDER: Final = "/var/run/cdi"
-"""Where our CDI files are written."""
 
 _MEND: Final = "the runtime must be up, with NRI switched on"
 
@@ -69,7 +65,7 @@ def check_runtime(machine: Machine) -> Iterator[Line]:
             found.append(settings)
     for settings in found:
         yield from _nri_lines(settings, machine)
-        yield from _cdi_lines(settings, machine)
+        yield from cdi_lines(settings, machine)
     if not found:
         places = ", ".join((*FILES, FILE))
         yield Line(
@@ -128,34 +124,3 @@ def _time_line(settings: RuntimeSettings, machine: Machine) -> Iterator[Line]:
         f"{max(given_s - 0.5, 0):g} s of [nri] timeout_s = {ours_s:g}",
         mend=f"give the runtime {ours_s + 0.5:g} s or more; {settings.restart}",
     )
-
-
-def _cdi_lines(settings: RuntimeSettings, machine: Machine) -> Iterator[Line]:
-    cdi, folders = settings.cdi, settings.cdi_folders
-    if cdi.value is False:
-        how = "is false" if cdi.written else "is not written, and off by default"
-        yield Line(
-            topic=CDI,
-            level=Level.FAULT,
-            text=f"{cdi.place} {how}: containers start without their devices",
-            mend=f"{settings.switch_cdi}; {settings.restart}",
-        )
-    elif cdi.value is None:
-        text = f"{cdi.place} is not written: CDI is off in containerd 1.7, on from 2.0"
-        yield Line(topic=CDI, level=Level.NOTE, text=text)
-    known = folders.value if isinstance(folders.value, list) else []
-    if not any(_same_folder(machine, str(folder), OUR_FOLDER) for folder in known):
-        yield Line(
-            topic=CDI,
-            level=Level.FAULT,
-            text=f"{folders.place} lacks {OUR_FOLDER}, where the devices' files are written",
-            mend=f'add "{OUR_FOLDER}"; {settings.restart}',
-        )
-    elif cdi.value:
-        text = f"{settings.runtime} reads {OUR_FOLDER}"
-        yield Line(topic=CDI, level=Level.OK, text=text)
-
-
-def _same_folder(machine: Machine, one: str, other: str) -> bool:
-    """Whether two paths are one folder, as ``/run`` and ``/var/run`` are."""
-    return machine.at(Path(one)).resolve() == machine.at(Path(other)).resolve()

@@ -36,6 +36,7 @@ SYMBOLS: Final = (
     "nvmlDeviceGetCudaComputeCapability",
     "nvmlDeviceGetPciInfo_v3",
     "nvmlDeviceGetMemoryInfo",
+    "nvmlDeviceGetComputeRunningProcesses_v3",
     "nvmlDeviceGetAddressingMode",
     "nvmlDeviceGetMigMode",
     "nvmlDeviceGetMaxMigDeviceCount",
@@ -121,6 +122,14 @@ def probe(handle: Any, fields: Sequence[int] = FIELDS) -> Probe | Refusal:
         if isinstance(sign, Refusal):
             return sign
     return Probe(fields=answered, refused=refused)
+
+
+def processes(handle: Any) -> tuple[int, ...] | Refusal:
+    """Give the ids of the processes that compute on a GPU, its parts included."""
+    found: Any = ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
+    if isinstance(found, Refusal):
+        return found
+    return tuple(sorted({int(each.pid) for each in found}))
 
 
 def create_set() -> Any | Refusal:

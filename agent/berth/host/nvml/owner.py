@@ -169,6 +169,11 @@ class Nvml:
         async with self._using() as driver:
             return CLOSED if driver is None else await self._sight.classify(address)
 
+    async def processes(self, address: str) -> tuple[int, ...] | Refusal | NoAnswer:
+        """Ask which processes compute on a GPU, for `PROBE_S` at most."""
+        async with self._using() as driver:
+            return CLOSED if driver is None else await self._sight.processes(address)
+
     def silences(self) -> Mapping[str, Silence]:
         """Give what is to be said of each GPU whose call is out beyond its deadline.
 

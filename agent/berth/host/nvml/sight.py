@@ -102,6 +102,16 @@ class Sight:
         """Ask the same, for someone who cannot wait."""
         return await self._ask_fields(address, "classify", CLASSIFY_S)
 
+    async def processes(self, address: str) -> tuple[int, ...] | Refusal | NoAnswer:
+        """Ask which processes compute on a GPU."""
+        handle = self._handles.get(address)
+        if handle is None:
+            await trio.lowlevel.checkpoint()
+            return UNLISTED
+        return await self._registry.ask(
+            address, "processes", partial(calls.processes, handle), deadline_s=PROBE_S
+        )
+
     async def identify(
         self, *, then: Callable[[str], Awaitable[None]] | None = None
     ) -> dict[str, str]:

@@ -262,8 +262,21 @@ API nvmlReturn_t nvmlDeviceGetNumaNodeId(const void *device, unsigned *node)
 API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(const void *device, unsigned *count,
 							 struct process *processes)
 {
-	(void)processes;
 	ENTER(device, FULL | PART);
-	PUT(count, 0);
+	if (count == NULL)
+		LEAVE(INVALID_ARGUMENT);
+	unsigned room = *count, found = 0;
+	for (unsigned i = 0; i < call.gpu->processes; i++) {
+		const struct running *running = &call.gpu->running[i];
+		if (call.part && (running->gi != call.part->gi || running->ci != call.part->id))
+			continue;
+		if (processes != NULL && found < room)
+			processes[found] = (struct process){
+				.pid = running->pid, .gi = running->gi, .ci = running->ci
+			};
+		found++;
+	}
+	*count = found;
+	LEAVE(found > room ? INSUFFICIENT_SIZE : SUCCESS);
 }
 #endif

@@ -33,6 +33,7 @@ enum {
 	FAULTS = 16,
 	EVENTS = 512,
 	LINKS = 18,
+	PROCESSES = 16,
 	TEXT = 96
 };
 #define FOR_EVER (-1)
@@ -86,6 +87,10 @@ struct link {
 	char remote[32];
 };
 
+struct running {
+	unsigned pid, gi, ci;
+};
+
 struct gpu {
 	char address[32], uuid[TEXT], name[TEXT];
 	unsigned minor, device_id, subsystem, brand, architecture, major_cc, minor_cc;
@@ -96,7 +101,7 @@ struct gpu {
 	unsigned mig_slots, error;
 	int hang_ms, absent, has_engines;
 	struct engines engines;
-	unsigned profiles, instances, parts, fields, faults, events, links;
+	unsigned profiles, instances, parts, fields, faults, events, links, processes;
 	struct profile profile[PROFILES];
 	struct instance instance[PARTS];
 	struct part part[PARTS];
@@ -104,6 +109,7 @@ struct gpu {
 	struct fault fault[FAULTS];
 	struct event event[EVENTS];
 	struct link link[LINKS];
+	struct running running[PROCESSES];
 };
 
 struct world {

@@ -97,6 +97,14 @@ static int take_link(struct gpu *gpu, const char *line)
 	return sscanf(line, "%u %31s", &link->number, link->remote) == 2;
 }
 
+static int take_process(struct gpu *gpu, const char *line)
+{
+	if (gpu->processes == PROCESSES)
+		return 0;
+	struct running *running = &gpu->running[gpu->processes++];
+	return sscanf(line, "%u %u %u", &running->pid, &running->gi, &running->ci) == 3;
+}
+
 #define NUMBER(key, format, to) \
 	if (strcmp(word, key) == 0) \
 	return sscanf(line, format, to) == 1
@@ -157,6 +165,8 @@ static int take_gpu_line(struct gpu *gpu, const char *word, const char *line)
 		return take_event(gpu, line);
 	if (strcmp(word, "link") == 0)
 		return take_link(gpu, line);
+	if (strcmp(word, "process") == 0)
+		return take_process(gpu, line);
 	return 0;
 }
 

@@ -135,6 +135,15 @@ class Event:
 
 
 @attrs.frozen(kw_only=True)
+class Process:
+    """A process that computes on a GPU, or on one of its parts."""
+
+    pid: int
+    gi: int = WHOLE_GPU
+    ci: int = WHOLE_GPU
+
+
+@attrs.frozen(kw_only=True)
 class Card:
     """One GPU.
 
@@ -173,6 +182,7 @@ class Card:
     faults: tuple[CallFault, ...] = ()
     events: tuple[Event, ...] = ()
     links: Mapping[int, str] = attrs.field(factory=dict)
+    processes: tuple[Process, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -283,6 +293,8 @@ def _card(card: Card) -> Iterator[str]:
         yield f"event {event.sequence} {event.type} {event.data} {event.gi} {event.ci}"
     for link, remote in card.links.items():
         yield f"link {link} {remote}"
+    for process in card.processes:
+        yield f"process {process.pid} {process.gi} {process.ci}"
 
 
 def _mig(mig: Mig) -> Iterator[str]:

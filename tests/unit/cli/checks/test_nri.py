@@ -131,7 +131,7 @@ def test_containerd_when_all_is_off(tmp_path: Path) -> None:
         (
             (
                 f"{FILE}: {CRI_1} enable_cdi is not written, and off by default: "
-                "containers start without their devices"
+                "containers start without the devices of [gpu]"
             ),
             "write enable_cdi = true; systemctl restart containerd",
         ),
@@ -277,7 +277,7 @@ def test_crio(tmp_path: Path) -> None:
         (
             (
                 "/etc/crio/crio.conf.d/20-b.conf: [crio.runtime] cdi_spec_dirs lacks /var/run/cdi, "
-                "where the devices' files are written"
+                "where the files for [gpu] are written"
             ),
             'add "/var/run/cdi"; systemctl restart crio',
         ),

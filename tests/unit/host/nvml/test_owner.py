@@ -14,7 +14,15 @@ from berth.host.nvml.owner import Nvml
 from berth.host.nvml.session import SessionState
 from berth.host.nvml.silence import Silence
 from berth.host.nvml.values import NoAnswer, Probe, Refusal, Walk
-from berth.rehearsal.nvml.world import FOR_EVER, LOST, CallFault, Field, World, read_counts
+from berth.rehearsal.nvml.world import (
+    FOR_EVER,
+    LOST,
+    CallFault,
+    Field,
+    Process,
+    World,
+    read_counts,
+)
 from tests import nvml
 from tests.nvml import cards
 from tests.unit.host.nvml.conftest import FULL, OTHER, PARTED, Opened, Show, settled
@@ -403,3 +411,25 @@ async def test_mismatch_has_no_successor_without_a_module(show: Show) -> None:
         nursery.cancel_scope.cancel()
 
     assert (state, successor) == (SessionState.MISMATCH, "")
+
+
+async def test_processes_on_a_gpu_are_told(opened: Opened, show: Show) -> None:
+    """Each once, those of its parts too; who does not answer, says so."""
+
+    first = attrs.evolve(FULL, processes=(Process(pid=9), Process(pid=7)))
+    parts = tuple(Process(pid=pid, gi=gi, ci=0) for pid, gi in ((3, 7), (3, 9), (4, 9)))
+    second = attrs.evolve(PARTED, processes=parts)
+    show(cards(first, second, OTHER))
+    async with opened() as owner:
+        await owner.walk()
+        told = [await owner.processes(card.address) for card in (FULL, PARTED, OTHER)]
+        unknown = await owner.processes("0000:ff:00.0")
+        show(cards(attrs.evolve(FULL, error=LOST)))
+        lost = await owner.processes(FULL.address)
+        show(cards(FULL))
+        await owner.release(60)
+        closed = await owner.processes(FULL.address)
+
+    assert told == [(7, 9), (3, 4), ()]
+    assert (lost, closed) == (Refusal.of(LOST), Refusal.of(1))
+    assert isinstance(unknown, Refusal)
