@@ -18,7 +18,7 @@ from berth.errors import ClaimError
 from berth.kube.quantity import parse_quantity
 from berth.model.claim import Claim, ClaimRef, DeviceResult
 from berth.model.device import Nic, NicMode
-from berth.model.peripheral import ABSENT, Peripheral
+from berth.model.peripheral import Peripheral
 from berth.nic.config.devicefacts import Target
 from berth.node.ledger import Hold, Ledger, PluginHolder
 from berth.node.snapshot import Snapshot
@@ -105,10 +105,8 @@ def _admit_peripheral(
     holds: list[Hold],
 ) -> Waiting | None:
     """Judge a device that stays where it is; what it takes in the ledger is added to ``holds``."""
-    if peripheral.exclusion is not None:
-        return Waiting(reason=f"{peripheral.name} is not offered now ({peripheral.exclusion})")
-    if peripheral.unhealthy == ABSENT:
-        return Waiting(reason=f"{peripheral.name} is not seen on this node")
+    if peripheral.obstacle:
+        return Waiting(reason=f"{peripheral.name} {peripheral.obstacle}")
     if result.admin_access:
         return None
     wanted = peripheral_holds(claim.ref, result, peripheral)

@@ -121,7 +121,8 @@ class Allotments:
         """Give devices to a container.
 
         Raises:
-            ClaimError: An id is not known, two are of one device, or a claim has one.
+            ClaimError: An id is not known or cannot be used now, two are of one device, or a claim
+                has one.
             HostError: The disk refused; nothing is given.
         """
         async with self._giving:
@@ -207,6 +208,12 @@ class Allotments:
                 )
             if id_ in ids[:number]:
                 raise ClaimError(f"{resource}: id {id_}", "is asked for twice")
+            if units[id_].obstacle:
+                raise ClaimError(
+                    f"{resource}: id {id_}",
+                    units[id_].obstacle,
+                    mend="the list tells kubelet so; `berth devices` shows when it is back",
+                )
         chosen = tuple(
             GivenDevice(id=id_, peripheral=attrs.evolve(units[id_], held_by=())) for id_ in ids
         )

@@ -209,6 +209,15 @@ def test_counters_block_nothing_that_is_there() -> None:
     assert "encoders" not in counters.counters
 
 
+def test_node_of_unknown_number_is_named_and_stands_in_the_way() -> None:
+    """No container is made without a node that it needs."""
+
+    (found,) = look([gpu(0)], FUNCTIONS[:1], nodes=facts(majors={})).peripherals
+
+    assert (found.unhealthy, found.lacking[0]) == ("nodes-missing", "/dev/nvidia-uvm")
+    assert "/dev/nvidia-uvm" in found.obstacle
+
+
 def test_session_that_is_down_keeps_what_it_said(tmp_path: Path) -> None:
     """Devices stay under their names and ids; by our own doing they are not even unhealthy."""
 

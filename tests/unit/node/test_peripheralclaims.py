@@ -146,6 +146,7 @@ async def test_admin_access_looks_beside_the_holder(node: Node) -> None:
         (),
         (attrs.evolve(modem(), unhealthy=ABSENT),),
         (attrs.evolve(modem(), exclusion=Exclusion(reason="ambiguous")),),
+        (attrs.evolve(modem(), lacking=("/dev/nvidia-uvm",)),),
     ],
 )
 async def test_what_is_not_there_is_waited_for(
