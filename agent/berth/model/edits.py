@@ -6,7 +6,7 @@ from these values, which know neither form.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import Enum
 
 import attrs
@@ -109,3 +109,20 @@ def joined(edits: Iterable[Edits]) -> Edits:
         hooks=tuple(dict.fromkeys(hook for one in every for hook in one.hooks)),
         gids=tuple(dict.fromkeys(gid for one in every for gid in one.gids)),
     )
+
+
+def clash(edits: Iterable[Edits]) -> str:
+    """A path at which a container would get two things, of one device or of several; empty if none.
+
+    Runtimes do not tell: the later one counts, or the container is not made.
+    """
+    there: dict[str, object] = {}
+    for path, thing in (pair for one in edits for pair in _places(one)):
+        if there.setdefault(path, thing) != thing:
+            return path
+    return ""
+
+
+def _places(one: Edits) -> Iterator[tuple[str, object]]:
+    yield from ((node.path, (node.type, node.major, node.minor)) for node in one.nodes)
+    yield from ((mount.container_path, mount.host_path) for mount in one.mounts)

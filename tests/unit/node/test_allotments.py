@@ -26,7 +26,7 @@ from berth.node.ledger import Hold, Ledger
 from berth.node.shelf import Shelf
 from berth.runtime.latest import Latest
 from tests.unit.node.machine import BOOT
-from tests.unit.node.peripherals import KVM, RESOURCE, given, kvm, modem
+from tests.unit.node.peripherals import KVM, RESOURCE, given, kvm, modem, renamed
 
 CLAIM = ClaimRef(namespace="team", name="net", uid="uid-of-net")
 
@@ -231,6 +231,17 @@ async def test_device_that_cannot_be_used_now_is_refused(
     with pytest.raises(ClaimError, match=text):
         await desk.allotments.allocate(RESOURCE, ("modem-1", "modem-0"))
     assert desk.given.all() == ()
+
+
+async def test_two_devices_of_one_path_inside_are_refused(desk: Desk) -> None:
+    """Kubelet would keep the first and say nothing."""
+
+    desk.see(renamed(0), renamed(1))
+
+    with pytest.raises(ClaimError, match="two of the devices would both be /dev/modem0"):
+        await desk.allotments.allocate(RESOURCE, ("modem-0", "modem-1"))
+    await desk.allotments.allocate(RESOURCE, ("modem-0",))
+    await desk.allotments.allocate(RESOURCE, ("modem-1",))
 
 
 async def test_shares_of_one_device_go_to_several(desk: Desk) -> None:

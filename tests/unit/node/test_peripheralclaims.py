@@ -22,7 +22,7 @@ from berth.node.handout import Handout
 from berth.node.recovery import holds_of
 from tests.unit.node.conftest import Node
 from tests.unit.node.machine import FAST, claim, look, pod, result
-from tests.unit.node.peripherals import USER, given, kvm, modem
+from tests.unit.node.peripherals import USER, given, kvm, modem, renamed
 
 MODEM = claim(result("modem-0", "serial"), name="serial")
 MIXED = claim(result("modem-0", "serial"), result(FAST, "nic"), name="mixed")
@@ -55,6 +55,18 @@ async def test_prepare_holds_and_remembers_what_is_given(node: Node) -> None:
     assert [hold.key for hold in node.ledger.holds()] == list(modem().keys)
     assert claim_from_bytes(to_bytes(record), where="here") == record
     assert holds_of(record) == node.ledger.holds()
+
+
+async def test_two_devices_of_one_path_inside_are_refused_for_one_request(node: Node) -> None:
+    """A container gets all of a request; what two requests were given may be for two containers."""
+
+    show(node, renamed(0), renamed(1))
+    both = claim(result("modem-0", "serial"), result("modem-1", "serial"), name="both")
+    each = claim(result("modem-0", "a"), result("modem-1", "b"), name="each")
+
+    with pytest.raises(ClaimError, match=r"request serial: has two devices .* both be /dev/modem0"):
+        await node.prepare(both)
+    await node.prepare(each)
 
 
 async def test_unprepare_leaves_nothing(node: Node) -> None:
