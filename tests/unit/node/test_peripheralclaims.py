@@ -16,6 +16,7 @@ from berth.errors import ClaimError
 from berth.metadata.store import MetadataStore
 from berth.model.claim import DeviceResult
 from berth.model.device import Exclusion
+from berth.model.edits import Edits
 from berth.model.peripheral import ABSENT, Peripheral
 from berth.node.document import claim_from_bytes, to_bytes
 from berth.node.handout import Handout
@@ -189,6 +190,27 @@ async def test_repeated_prepare_hands_out_the_nodes_of_now(node: Node) -> None:
     held = node.record(MODEM).devices[0].peripheral
     assert held is not None
     assert held.edits.nodes[0].minor == 7
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"unhealthy": ABSENT},
+        {"exclusion": Exclusion(reason="overlap")},
+        {"lacking": ("/dev/nvidia-uvm",)},
+    ],
+)
+async def test_repeated_prepare_takes_no_nodes_away(node: Node, changes: dict[str, Any]) -> None:
+    """A device that nobody could be given now has no nodes, and its claim would have none."""
+
+    show(node, modem())
+    await node.prepare(MODEM)
+    before = node.record(MODEM)
+
+    show(node, attrs.evolve(modem(), edits=Edits(), held_by=("default/serial",), **changes))
+    await node.prepare(MODEM)
+
+    assert node.record(MODEM) == before
 
 
 async def test_start_writes_changed_nodes_anew(node: Node) -> None:
