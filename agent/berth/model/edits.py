@@ -29,6 +29,8 @@ class DeviceNode:
     Attributes:
         path: Where the container finds it.
         host_path: The node on the host.
+        link: A path on the host that leads to this device in other boots too, whichever number it
+            has there; empty where there is none.
         permissions: Subset of ``rwm``, in this order: read, write, make the node.
         file_mode: Permission bits of the host's node, such as ``0o660``.
         uid: Owner of the host's node.
@@ -44,6 +46,7 @@ class DeviceNode:
     file_mode: int = 0o660
     uid: int = 0
     gid: int = 0
+    link: str = ""
 
 
 @attrs.frozen(kw_only=True)
