@@ -90,6 +90,7 @@ class Bookkeeping:
         self._absences: dict[str, Absence] = {}
         self._known_since: dict[str, float] = {}
         self._covered: frozenset[str] = frozenset()
+        self._answered = allotments.requests.version
         self._stirred = trio.Event()
         self._failed = ""
 
@@ -112,7 +113,7 @@ class Bookkeeping:
 
     async def _wait_due(self, delay_s: float) -> None:
         """Wait for the time, an allocation, an end or a device, whichever comes first."""
-        version = self._allotments.requests.version
+        version = self._answered
         with trio.move_on_after(delay_s):
             async with trio.open_nursery() as nursery:
 
@@ -136,7 +137,8 @@ class Bookkeeping:
     async def _settle(self) -> bool:
         """Ask once and act on the answer; whether it was answered and all of it was done."""
         now_s = trio.current_time()
-        # What is given while kubelet answers is younger than the answer.
+        # What is given while kubelet answers is younger than the answer, and asked about anew.
+        self._answered = self._allotments.requests.version
         asked = self._given.all()
         self._know(asked, now_s)
         try:

@@ -83,12 +83,14 @@ class Kubelet:
         self.listed: tuple[Usage, ...] = ()
         self.fault: BerthError | None = None
         self.young_s = 1000.0
+        self.takes_s = 0.0
         self.asked: list[float] = []
 
     async def list_pods(self) -> PodUsages:
         """Answer."""
         await trio.lowlevel.checkpoint()
         self.asked.append(trio.current_time())
+        await trio.sleep(self.takes_s)
         if self.fault is not None:
             raise self.fault
         return PodUsages(usages=self.listed)
@@ -178,6 +180,20 @@ async def test_pod_is_named_after_a_second_and_freed_after_its_end(
         await office.ledger.releases.wait_changed(office.ledger.releases.version)
     assert 10 <= trio.current_time() - ended <= 30
     assert office.given.all() == ()
+
+
+async def test_what_is_given_while_kubelet_answers_is_asked_about_soon(
+    office: Office, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Its answer may be older; the next one does not wait for its turn."""
+
+    office.kubelet.takes_s = 3.0
+    await office.open(nursery)
+    await trio.sleep(1)
+    await office.allotments.allocate(RESOURCE, ("modem-0",))
+    await trio.sleep(4)
+
+    assert office.kubelet.asked == [0.0, 4.0]
 
 
 async def test_end_told_by_the_runtime_is_asked_about_soon(
