@@ -36,7 +36,10 @@ FOLDER: Final = Path("/run/berth")
 NAME: Final = "control.sock"
 
 LINE_LIMIT: Final = 1 << 20
-"""Longest line, in bytes."""
+"""Longest line of a request, in bytes."""
+
+ANSWER_LIMIT: Final = 16 << 20
+"""Longest line of an answer, in bytes: thousands of devices in one."""
 
 CONNECTION_LIMIT: Final = 16
 """Connections at a time; further ones wait in the kernel's backlog."""
@@ -298,10 +301,10 @@ class ControlClient:
         return answer
 
     def _next(self) -> Mapping[str, Any]:
-        line = self._file.readline(LINE_LIMIT + 1)
+        line = self._file.readline(ANSWER_LIMIT + 1)
         if not line.endswith(b"\n"):
-            if len(line) > LINE_LIMIT:
-                raise RemoteProtocolError(_WHERE, _too_long())
+            if len(line) > ANSWER_LIMIT:
+                raise RemoteProtocolError(_WHERE, _too_long(ANSWER_LIMIT))
             raise Ended(_WHERE, "the daemon ended the connection")
         return _parse(line)
 
@@ -336,7 +339,7 @@ class _Lines:
         end = self._buffer.find(b"\n", self._searched)
         self._searched = len(self._buffer) if end < 0 else 0
         if max(end, self._searched) >= LINE_LIMIT:
-            raise RemoteProtocolError(_WHERE, _too_long())
+            raise RemoteProtocolError(_WHERE, _too_long(LINE_LIMIT))
         if end < 0:
             return None
         line = bytes(self._buffer[:end])
@@ -344,8 +347,8 @@ class _Lines:
         return line
 
 
-def _too_long() -> str:
-    return f"a line of more than {LINE_LIMIT} bytes"
+def _too_long(limit: int) -> str:
+    return f"a line of more than {limit} bytes"
 
 
 def _parse(line: bytes) -> Mapping[str, Any]:
@@ -366,8 +369,8 @@ def _require_id(request: Mapping[str, Any]) -> None:
 
 def _encode(value: Mapping[str, Any]) -> bytes:
     line = json.dumps(value, default=str).encode() + b"\n"
-    if len(line) > LINE_LIMIT:
-        raise LocalProtocolError(_WHERE, _too_long(), mend="ask for less at a time")
+    if len(line) > ANSWER_LIMIT:
+        raise LocalProtocolError(_WHERE, _too_long(ANSWER_LIMIT), mend="ask for less at a time")
     return line
 
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from hypothesis import given
@@ -16,8 +17,12 @@ from hypothesis import strategies as st
 from trio.testing import MemoryReceiveStream, MemorySendStream, MockClock, memory_stream_pair
 
 from berth import control
-from berth.control import LINE_LIMIT, LINE_S, Event, Verb, converse
+from berth.control import ANSWER_LIMIT, LINE_LIMIT, LINE_S, Event, Verb, converse
 from berth.errors import BerthError, ConfigError, Faults, RemoteProtocolError
+from berth.host.devnodes import NODES_LIMIT
+from berth.model.inventory import Inventory
+from berth.node.views import devices_view
+from tests.unit.node.peripherals import modem
 
 Stream = trio.StapledStream[MemorySendStream, MemoryReceiveStream]
 Answer = Mapping[str, Any]
@@ -133,7 +138,7 @@ async def test_answer_when_the_verb_refuses() -> None:
     "bad",
     [
         pytest.param({"when": {("a", "b"): 1}}, id="keys that JSON lacks"),
-        pytest.param({"long": "x" * LINE_LIMIT}, id="too long"),
+        pytest.param({"long": "x" * ANSWER_LIMIT}, id="too long"),
     ],
 )
 async def test_answer_when_it_cannot_be_sent(bad: Answer) -> None:
@@ -147,6 +152,23 @@ async def test_answer_when_it_cannot_be_sent(bad: Answer) -> None:
     answers, error = await hold(asked(id=1, verb="bad"), asked(id=2, verb="echo"), verbs=verbs)
 
     assert (answers[0]["ok"], answers[-1]["ok"]) == (False, True)
+    assert error is None
+
+
+async def test_answer_of_a_node_with_thousands_of_devices() -> None:
+    """As many as one look describes, each with the longest names and a holder."""
+
+    told = "team-" + "x" * 200
+    each = attrs.evolve(modem(), name="m" * 63, identity="i" * 255, held_by=(told,), path=told)
+    inventory = Inventory(peripherals=(each,) * NODES_LIMIT)
+
+    async def devices(_: Answer, __: Event) -> Answer:
+        await trio.lowlevel.checkpoint()
+        return devices_view(inventory)
+
+    (answer,), error = await hold(asked(id=1, verb="devices"), verbs={"devices": devices})
+
+    assert len(answer["devices"]) == NODES_LIMIT
     assert error is None
 
 

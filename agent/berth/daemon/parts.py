@@ -119,8 +119,6 @@ class Parts:
 
     def tell_nri(self, state: PluginState) -> None:
         """The NRI connection is like this now."""
-        if not state.synchronized:
-            self.running.forget()
         self.nri.set(state)
         self.closed.set("" if state.synchronized else state.reason)
 

@@ -179,8 +179,11 @@ def _add_edits(entry: pb.ContainerAllocateResponse, edits: Edits) -> None:
         name, _, value = variable.partition("=")
         entry.envs[name] = value
     for node in edits.nodes:
+        # Kubelet keeps the answer over reboots, and the runtime looks for the node each time.
         entry.devices.add(
-            container_path=node.path, host_path=node.host_path, permissions=node.permissions
+            container_path=node.path,
+            host_path=node.link or node.host_path,
+            permissions=node.permissions,
         )
     for mount in edits.mounts:
         entry.mounts.add(

@@ -16,6 +16,7 @@ import trio
 
 from berth.deviceplugin.messages import (
     SERVICE,
+    Listing,
     grant_answer,
     list_resource,
     options,
@@ -33,6 +34,9 @@ from berth.runtime.methods import Call, Method, RpcError, Send, Service, Status,
 
 ALLOCATE_S: Final = 10.0
 """Longest that an Allocate may take, in seconds: kubelet admits no other pod meanwhile."""
+
+STREAMS_LIMIT: Final = 16
+"""Streams on which lists are sent at a time; kubelet keeps one. Each may leave a list unread."""
 
 _log = get_log(__name__)
 
@@ -94,6 +98,7 @@ class DevicePluginService:
         self._counter = counter
         self._statistics = ServiceStatistics()
         self._told: tuple[str, ...] = ()
+        self._listed: tuple[Resource, Listing] | None = None
 
     def service(self) -> Service:
         """The method table."""
@@ -145,18 +150,30 @@ class DevicePluginService:
         self, _request: pb.Empty, _call: Call, send: Send[pb.ListAndWatchResponse]
     ) -> None:
         """Send the whole list at once, and then whenever it is another one."""
+        if self.watchers.get() >= STREAMS_LIMIT:
+            raise RpcError(
+                self._feed.get().name,
+                f"its list is sent on {STREAMS_LIMIT} streams already",
+                code=Status.RESOURCE_EXHAUSTED,
+            )
         sent: pb.ListAndWatchResponse | None = None
         self.watchers.set(self.watchers.get() + 1)
         try:
             async for resource in self._feed.changes():
-                listing = list_resource(resource)
-                self._tell_faults(listing.faults)
+                listing = self._list(resource)
                 if listing.answer != sent:
                     await send(listing.answer)
                     sent = listing.answer
                     self._count(lists=1)
         finally:
             self.watchers.set(self.watchers.get() - 1)
+
+    def _list(self, resource: Resource) -> Listing:
+        """The list of the resource, made once for all streams: it may have tens of thousands."""
+        if self._listed is None or self._listed[0] is not resource:
+            self._listed = (resource, list_resource(resource))
+            self._tell_faults(self._listed[1].faults)
+        return self._listed[1]
 
     async def _prefer(
         self, request: pb.PreferredAllocationRequest, _call: Call

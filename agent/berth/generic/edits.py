@@ -12,6 +12,7 @@ import attrs
 
 from berth.config.generic import GenericGroup
 from berth.config.template import Template
+from berth.generic.identity import lasting_link
 from berth.generic.matching import Fit, refusal
 from berth.host.nodefacts import DevNode
 from berth.model.device import Exclusion
@@ -134,6 +135,7 @@ def _device_node(subject: Subject, each: Given) -> DeviceNode:
         file_mode=node.mode,
         uid=node.uid,
         gid=node.gid,
+        link=lasting_link(node, subject.identity if node is subject.node else ""),
     )
 
 

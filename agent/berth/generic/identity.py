@@ -79,6 +79,22 @@ def identity(node: DevNode, known_twins: frozenset[str]) -> str:
     return printable(_identity(node, known_twins))
 
 
+def lasting_link(node: DevNode, known_as: str) -> str:
+    """The link that leads to a device whatever its number, as its identity does; empty if none.
+
+    Args:
+        known_as: The identity; what is known by its place is not found by a serial number.
+    """
+    if known_as.startswith("link:"):
+        kinds: tuple[str, ...] = ("/by-id/", "/by-path/")
+    elif known_as == printable(serial_identity(node)):
+        kinds = ("/by-id/",)
+    else:
+        kinds = ("/by-path/",)
+    links = (link for kind in kinds for link in node.links if kind in link)
+    return next((link for link in links if link.isprintable()), "")
+
+
 def _identity(node: DevNode, known_twins: frozenset[str]) -> str:
     serial, where = serial_identity(node), place(node)
     if serial:

@@ -142,7 +142,8 @@ def _control(facts: NodeFacts) -> Iterator[_Wanted]:
 
 
 def _own(gpu: Gpu, facts: NodeFacts, *, graphics: bool) -> Iterator[_Wanted]:
-    yield _numbered(f"/dev/nvidia{gpu.minor}", MAJOR, gpu.minor, facts)
+    number = "?" if gpu.minor is None else gpu.minor
+    yield _numbered(f"/dev/nvidia{number}", MAJOR, gpu.minor, facts)
     files = facts.functions.get(gpu.address)
     for path in files.drm if graphics and files is not None else ():
         if path in facts.nodes:

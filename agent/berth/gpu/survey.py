@@ -320,6 +320,7 @@ def _offered(
         admin=admin,
         common=draft.common,
         unhealthy=sighting.unhealthy or (NODES_MISSING if draft.unknown else ""),
+        lacking=draft.unknown,
     )
 
 

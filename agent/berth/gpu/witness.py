@@ -10,7 +10,7 @@ Source: GH §1.1, §1.2, §2.3.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import Final
 
@@ -119,12 +119,12 @@ def witness(
     listed, warnings = _listed(gpus)
     known = {each.gpu.address: each for each in memory if each.boot_id == boot_id}
     bus = {function.address: function for function in functions if function.is_nvidia_gpu}
-    twice = _twice(listed)
+    owners = _owners(listed.values())
     sightings = []
     fresh = {}
     for address in sorted({*listed, *bus, *known}):
         gpu, function = listed.get(address), bus.get(address)
-        if gpu is not None and not _fault(gpu, twice) and function is not None:
+        if gpu is not None and not _fault(gpu, owners) and function is not None:
             fresh[address] = Remembered(gpu=gpu, boot_id=boot_id, driver=driver)
         before = known.get(address)
         sightings.append(
@@ -133,7 +133,7 @@ def witness(
                 gpu=gpu,
                 function=function,
                 before=before,
-                twice=twice,
+                owners=owners,
                 driver=driver,
                 state=state,
             )
@@ -168,13 +168,21 @@ def _listed(gpus: Iterable[Gpu]) -> tuple[dict[str, Gpu], list[str]]:
     return listed, warnings
 
 
-def _twice(listed: Mapping[str, Gpu]) -> frozenset[str]:
-    """UUIDs that do not tell GPUs apart."""
-    seen: set[str] = set()
-    twice: set[str] = set()
-    for gpu in listed.values():
-        (twice if gpu.uuid in seen else seen).add(gpu.uuid)
-    return frozenset(twice)
+@attrs.frozen(kw_only=True)
+class _Owners:
+    """Addresses of the GPUs that say what only one can say."""
+
+    uuids: Mapping[str, frozenset[str]]
+    minors: Mapping[int | None, frozenset[str]]
+
+
+def _owners(listed: Collection[Gpu]) -> _Owners:
+    uuids: dict[str, frozenset[str]] = {}
+    minors: dict[int | None, frozenset[str]] = {}
+    for gpu in listed:
+        uuids[gpu.uuid] = uuids.get(gpu.uuid, frozenset()) | {gpu.address}
+        minors[gpu.minor] = minors.get(gpu.minor, frozenset()) | {gpu.address}
+    return _Owners(uuids=uuids, minors=minors)
 
 
 def is_usable_uuid(uuid: str) -> bool:
@@ -182,14 +190,16 @@ def is_usable_uuid(uuid: str) -> bool:
     return len(uuid) <= UUID_LIMIT and _UUID.fullmatch(uuid) is not None
 
 
-def _fault(gpu: Gpu, twice: frozenset[str]) -> str:
+def _fault(gpu: Gpu, owners: _Owners) -> str:
     """Why a GPU cannot be told from others; empty when it can."""
     if not is_usable_uuid(gpu.uuid):
         return gpu.missing.get("uuid", "") or "it has no UUID of use"
-    if gpu.uuid in twice:
+    if len(owners.uuids[gpu.uuid]) > 1:
         return "another one has the same UUID"
     if gpu.minor is None:
         return gpu.missing.get("minor", "") or "the number of its node is unknown"
+    if len(owners.minors[gpu.minor]) > 1:
+        return f"another one has the same node, /dev/nvidia{gpu.minor}"
     return ""
 
 
@@ -199,7 +209,7 @@ def _sighting(
     gpu: Gpu | None,
     function: PciFunction | None,
     before: Remembered | None,
-    twice: frozenset[str],
+    owners: _Owners,
     driver: Driver | None,
     state: str,
 ) -> Sighting:
@@ -209,14 +219,21 @@ def _sighting(
         return attrs.evolve(bare, form=Form.VFIO, gpu=last)
     if gpu is not None and function is None:
         return attrs.evolve(bare, gpu=gpu, exclusion=_reason("no-function", "NVML alone lists it"))
-    fault = _fault(gpu, twice) if gpu is not None else ""
+    fault = _fault(gpu, owners) if gpu is not None else ""
     if gpu is not None and not fault:
         return attrs.evolve(bare, gpu=gpu, driver=driver)
     reason = _why(function, fault, state)
     if before is None or reason.reason == "foreign-driver":
         return attrs.evolve(bare, exclusion=reason)
     unhealthy = "" if reason.reason in _OWN_DOING else reason.reason
-    return attrs.evolve(bare, gpu=before.gpu, driver=before.driver, unhealthy=unhealthy)
+    last = _without_lost_node(before.gpu, owners)
+    return attrs.evolve(bare, gpu=last, driver=before.driver, unhealthy=unhealthy)
+
+
+def _without_lost_node(last: Gpu, owners: _Owners) -> Gpu:
+    """A GPU as it was known, less the number of its node if that is another one's by now."""
+    others = owners.minors.get(last.minor, frozenset()) - {last.address}
+    return attrs.evolve(last, minor=None) if others else last
 
 
 def _why(function: PciFunction | None, fault: str, state: str) -> Exclusion:

@@ -6,7 +6,7 @@ from these values, which know neither form.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import Enum
 
 import attrs
@@ -29,6 +29,8 @@ class DeviceNode:
     Attributes:
         path: Where the container finds it.
         host_path: The node on the host.
+        link: A path on the host that leads to this device in other boots too, whichever number it
+            has there; empty where there is none.
         permissions: Subset of ``rwm``, in this order: read, write, make the node.
         file_mode: Permission bits of the host's node, such as ``0o660``.
         uid: Owner of the host's node.
@@ -44,6 +46,7 @@ class DeviceNode:
     file_mode: int = 0o660
     uid: int = 0
     gid: int = 0
+    link: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -109,3 +112,20 @@ def joined(edits: Iterable[Edits]) -> Edits:
         hooks=tuple(dict.fromkeys(hook for one in every for hook in one.hooks)),
         gids=tuple(dict.fromkeys(gid for one in every for gid in one.gids)),
     )
+
+
+def clash(edits: Iterable[Edits]) -> str:
+    """A path at which a container would get two things, of one device or of several; empty if none.
+
+    Runtimes do not tell: the later one counts, or the container is not made.
+    """
+    there: dict[str, object] = {}
+    for path, thing in (pair for one in edits for pair in _places(one)):
+        if there.setdefault(path, thing) != thing:
+            return path
+    return ""
+
+
+def _places(one: Edits) -> Iterator[tuple[str, object]]:
+    yield from ((node.path, (node.type, node.major, node.minor)) for node in one.nodes)
+    yield from ((mount.container_path, mount.host_path) for mount in one.mounts)

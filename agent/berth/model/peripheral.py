@@ -69,6 +69,7 @@ class Peripheral:
         path: Its node or PCI address, for people.
         exclusion: Why it is not offered; ``None`` when it is.
         unhealthy: Why it is offered as unhealthy, such as ``absent``; empty when it is well.
+        lacking: Nodes that its containers need and whose numbers nobody knows now.
         held_by: Who has it now, in words for people.
     """
 
@@ -96,7 +97,19 @@ class Peripheral:
     path: str = ""
     exclusion: Exclusion | None = None
     unhealthy: str = ""
+    lacking: tuple[str, ...] = ()
     held_by: tuple[str, ...] = ()
+
+    @property
+    def obstacle(self) -> str:
+        """Why nobody can be given it now, whoever holds it, in words; empty when nothing does."""
+        if self.exclusion is not None:
+            return f"is not offered now ({self.exclusion})"
+        if self.unhealthy == ABSENT:
+            return "is not seen on this node"
+        if self.lacking:
+            return f"needs {', '.join(self.lacking)}, whose number the machine does not tell"
+        return ""
 
     @property
     def is_by_cdi(self) -> bool:

@@ -18,7 +18,8 @@ from berth.errors import ClaimError
 from berth.kube.quantity import parse_quantity
 from berth.model.claim import Claim, ClaimRef, DeviceResult
 from berth.model.device import Nic, NicMode
-from berth.model.peripheral import ABSENT, Peripheral
+from berth.model.edits import Edits, clash
+from berth.model.peripheral import Peripheral
 from berth.nic.config.devicefacts import Target
 from berth.node.ledger import Hold, Ledger, PluginHolder
 from berth.node.snapshot import Snapshot
@@ -92,6 +93,7 @@ def admit(claim: Claim, snapshot: Snapshot, ledger: Ledger) -> Admission:
             return Waiting(reason=f"the link of {result.device} is not seen")
         targets.append(Target(result=result, facts=facts))
         holds.append(hold)
+    _require_apart(claim, snapshot)
     if targets:
         _require_one_pod(claim)
     return Admitted(targets=tuple(targets), holds=tuple(holds))
@@ -105,10 +107,8 @@ def _admit_peripheral(
     holds: list[Hold],
 ) -> Waiting | None:
     """Judge a device that stays where it is; what it takes in the ledger is added to ``holds``."""
-    if peripheral.exclusion is not None:
-        return Waiting(reason=f"{peripheral.name} is not offered now ({peripheral.exclusion})")
-    if peripheral.unhealthy == ABSENT:
-        return Waiting(reason=f"{peripheral.name} is not seen on this node")
+    if peripheral.obstacle:
+        return Waiting(reason=f"{peripheral.name} {peripheral.obstacle}")
     if result.admin_access:
         return None
     wanted = peripheral_holds(claim.ref, result, peripheral)
@@ -135,6 +135,23 @@ def peripheral_holds(
         )
         for key in peripheral.keys
     )
+
+
+def _require_apart(claim: Claim, snapshot: Snapshot) -> None:
+    """A container gets all that one request was given, so each thing needs a path of its own."""
+    requests: dict[str, list[Edits]] = {}
+    for result in claim.results:
+        peripheral = snapshot.inventory.peripheral_by_name.get(result.device)
+        if peripheral is not None:
+            requests.setdefault(result.base_request, []).append(peripheral.edits)
+    for request, edits in requests.items():
+        path = clash(edits)
+        if path:
+            raise ClaimError(
+                f"claim {claim.ref}: request {request}",
+                f"has two devices that would both be {path} in a container",
+                mend="put {index} into the group's rename, or ask for one device in each request",
+            )
 
 
 def _require_one_pod(claim: Claim) -> None:

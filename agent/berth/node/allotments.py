@@ -20,7 +20,7 @@ import trio
 
 from berth.errors import BerthError, ClaimError
 from berth.model.claim import ClaimRef
-from berth.model.edits import Edits, joined
+from berth.model.edits import Edits, clash, joined
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
 from berth.model.resource import Grant, Resource, Unit
@@ -125,8 +125,8 @@ class Allotments:
         """Give devices to a container.
 
         Raises:
-            ClaimError: An id is not known, two are of one device, a claim has one, or somebody
-                uses one whom no hold explains.
+            ClaimError: An id is not known or cannot be used now, two are of one device, a claim has
+                one, or somebody uses one whom no hold explains.
             HostError: The disk refused; nothing is given.
         """
         async with self._giving:
@@ -221,10 +221,17 @@ class Allotments:
                 )
             if id_ in ids[:number]:
                 raise ClaimError(f"{resource}: id {id_}", "is asked for twice")
+            if units[id_].obstacle:
+                raise ClaimError(
+                    f"{resource}: id {id_}",
+                    units[id_].obstacle,
+                    mend="the list tells kubelet so; `berth devices` shows when it is back",
+                )
         chosen = tuple(
             GivenDevice(id=id_, peripheral=attrs.evolve(units[id_], held_by=())) for id_ in ids
         )
         _require_different(resource, chosen)
+        _require_apart(resource, chosen)
         return chosen
 
     def _take(self, new: Given) -> tuple[Given, ...]:
@@ -345,3 +352,13 @@ def _require_different(resource: str, chosen: Sequence[GivenDevice]) -> None:
                 rule="a container takes one share of a device",
                 mend=f"ask for one of {resource}, or for devices of another group",
             )
+
+
+def _require_apart(resource: str, chosen: Sequence[GivenDevice]) -> None:
+    path = clash(device.peripheral.edits for device in chosen)
+    if path:
+        raise ClaimError(
+            resource,
+            f"two of the devices would both be {path} in the container",
+            mend="put {index} into the group's rename, or ask for one device in each container",
+        )

@@ -2,7 +2,8 @@
 
 It asks when an answer may have found its container or may have lost it: a second after each
 allocation, when the runtime tells of an end, every 10 s while anything is given. While nothing is,
-it asks once at the start, since a record may have been lost, and then not at all.
+it asks at the start and when a device has come, since a record may have been lost, and then not at
+all.
 
 Source: gpu-and-health.md L6, L7, L10 to L12; KC §10 (kubelet answers few lists at once).
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 import attrs
@@ -20,6 +21,7 @@ import trio
 from berth.errors import BerthError
 from berth.model.claim import ClaimRef
 from berth.model.inventory import Inventory
+from berth.model.peripheral import Peripheral
 from berth.model.resource import PodUsages, Usage
 from berth.node.allotments import Allotments
 from berth.node.claimstatus import now_text
@@ -87,6 +89,8 @@ class Bookkeeping:
         self._clock = clock
         self._absences: dict[str, Absence] = {}
         self._known_since: dict[str, float] = {}
+        self._covered: frozenset[str] = frozenset()
+        self._answered = allotments.requests.version
         self._stirred = trio.Event()
         self._failed = ""
 
@@ -108,8 +112,8 @@ class Bookkeeping:
                 backoff, delay_s = backoff.next_delay()
 
     async def _wait_due(self, delay_s: float) -> None:
-        """Wait for the time, an allocation or an end, whichever comes first."""
-        version = self._allotments.requests.version
+        """Wait for the time, an allocation, an end or a device, whichever comes first."""
+        version = self._answered
         with trio.move_on_after(delay_s):
             async with trio.open_nursery() as nursery:
 
@@ -118,34 +122,50 @@ class Bookkeeping:
                     nursery.cancel_scope.cancel()
 
                 nursery.start_soon(wait_request)
+                nursery.start_soon(self._wait_device)
                 await self._stirred.wait()
                 nursery.cancel_scope.cancel()
         if self._stirred.is_set() or self._allotments.requests.version != version:
             await trio.sleep(AFTER_S)
         self._stirred = trio.Event()
 
+    async def _wait_device(self) -> None:
+        """Wait for a device that no list was compared with: its holder's record may be lost."""
+        await self._inventory.wait_value(lambda now: not _identities(now) <= self._covered)
+        self._stirred.set()
+
     async def _settle(self) -> bool:
-        """Ask once and act on the answer; whether it was answered."""
+        """Ask once and act on the answer; whether it was answered and all of it was done."""
         now_s = trio.current_time()
-        # What is given while kubelet answers is younger than the answer.
+        # What is given while kubelet answers is younger than the answer, and asked about anew.
+        self._answered = self._allotments.requests.version
         asked = self._given.all()
-        for one in asked:
-            self._known_since.setdefault(one.holder.uid, now_s)
+        self._know(asked, now_s)
         try:
-            look = Look(
-                at_s=now_s,
-                usages=(await self._lister.list_pods()).usages,
-                kubelet_age_s=self._kubelet_age_s(),
-            )
-            for one in asked:
-                await self._act(self._judge(one, look))
-            for usage in unknown(look.usages, self._given.all()):
-                await self._rebuild(usage)
+            usages = (await self._lister.list_pods()).usages
+            look = Look(at_s=now_s, usages=usages, kubelet_age_s=self._kubelet_age_s())
         except BerthError as error:
-            self._say(str(error))
+            self._say("kubelet's lists are not read, nothing is freed", str(error))
             return False
-        self._say("")
-        return True
+        faults = [await _attempt(self._act(self._judge(one, look))) for one in asked]
+        inventory = self._inventory.get()
+        units = _units(inventory)
+        faults += [
+            await _attempt(self._rebuild(usage, units))
+            for usage in unknown(usages, self._given.all())
+        ]
+        self._covered = _identities(inventory)
+        self._say("what kubelet's lists show is not written down", next(filter(None, faults), ""))
+        return not any(faults)
+
+    def _know(self, asked: Sequence[Given], now_s: float) -> None:
+        """Note since when each is known, and forget those that are no more."""
+        self._known_since = {
+            one.holder.uid: self._known_since.get(one.holder.uid, now_s) for one in asked
+        }
+        self._absences = {
+            uid: absence for uid, absence in self._absences.items() if uid in self._known_since
+        }
 
     def _kubelet_age_s(self) -> float:
         """How long kubelet has been there; a kubelet that starts makes its socket anew."""
@@ -172,21 +192,13 @@ class Bookkeeping:
             await self._allotments.bind(judgement.given)
         elif judgement.finding is Finding.FREE:
             await self._allotments.free(judgement.given)
-            self._absences.pop(uid, None)
-            self._known_since.pop(uid, None)
 
-    async def _rebuild(self, usage: Usage) -> None:
+    async def _rebuild(self, usage: Usage, units: Mapping[tuple[str, str], Peripheral]) -> None:
         """Hold what kubelet shows and no record tells of; told as disputed if a claim has it."""
-        peripherals = {
-            id_: one
-            for one in self._inventory.get().peripherals
-            if one.resource == usage.resource
-            for id_ in one.ids
-        }
         devices = tuple(
-            GivenDevice(id=id_, peripheral=attrs.evolve(peripherals[id_], held_by=()))
+            GivenDevice(id=id_, peripheral=attrs.evolve(one, held_by=()))
             for id_ in usage.ids
-            if id_ in peripherals
+            if (one := units.get((usage.resource, id_))) is not None
         )
         if not devices:
             return
@@ -223,7 +235,24 @@ class Bookkeeping:
             if isinstance(other.holder, ClaimRef) and (hold.share is None or other.share is None)
         }
 
-    def _say(self, fault: str) -> None:
+    def _say(self, what: str, fault: str) -> None:
         if fault and fault != self._failed:
-            _log.warning("kubelet's lists are not read, nothing is freed", reason=fault)
+            _log.warning(what, reason=fault)
         self._failed = fault
+
+
+async def _attempt(step: Awaitable[None]) -> str:
+    """Do one step of many; gives why it failed, so that it keeps no other from being done."""
+    try:
+        await step
+    except BerthError as error:
+        return str(error)
+    return ""
+
+
+def _units(inventory: Inventory) -> Mapping[tuple[str, str], Peripheral]:
+    return {(one.resource, id_): one for one in inventory.peripherals for id_ in one.ids}
+
+
+def _identities(inventory: Inventory) -> frozenset[str]:
+    return frozenset(one.identity for one in inventory.peripherals if one.ids)

@@ -9,12 +9,13 @@ Source: gpu-and-health.md §4 (hotplug), §5.1, L9, L13.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
 
 from berth.model.device import Device, Exclusion, Taint
+from berth.model.names import device_name
 from berth.model.peripheral import Door, Peripheral
 from berth.node.given import Given
 from berth.node.record import ClaimRecord
@@ -41,8 +42,11 @@ def equip(
     held = _holdings(records, given)
     here = {one.identity: one for one in seen}
     owners = {key: holding for holding in held.values() for key in holding.peripheral.keys}
+    names = {holding.peripheral.name for holding in held.values()}
     every = [
-        _as_held(one, held[identity]) if identity in held else _kept_free(one, owners)
+        _as_held(one, held[identity])
+        if identity in held
+        else _called_apart(_kept_free(one, owners), names)
         for identity, one in here.items()
     ]
     every += [
@@ -122,6 +126,7 @@ def _as_held(seen: Peripheral, holding: _Holding) -> Peripheral:
         resource=then.resource,
         ids=then.ids,
         slots=then.slots,
+        capacity=then.capacity,
         held_by=holding.holders,
     )
 
@@ -138,6 +143,19 @@ def _kept_free(one: Peripheral, owners: Mapping[str, _Holding]) -> Peripheral:
         return one
     detail = f"it is {holding.peripheral.name}, which {', '.join(holding.holders)} has"
     return attrs.evolve(one, exclusion=Exclusion(reason="held", detail=detail))
+
+
+def _called_apart(one: Peripheral, taken: Container[str]) -> Peripheral:
+    """A free device, under a name of its own.
+
+    Names are made of what devices say of themselves, so one that comes may be called as one that is
+    held and away. A slice with a name twice is refused as a whole.
+    """
+    if one.name not in taken:
+        return one
+    reason = Exclusion(reason="name-taken", detail=f"{one.name} is held, and is another device")
+    name = device_name(one.name, one.identity)
+    return attrs.evolve(one, name=name, exclusion=one.exclusion or reason)
 
 
 def of_resource(peripherals: Sequence[Peripheral], resource: str) -> tuple[Peripheral, ...]:

@@ -9,7 +9,7 @@ Source: gpu-and-health.md §5.2, L6, L7, L11.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final
 
@@ -60,6 +60,20 @@ class Look:
     at_s: float
     usages: tuple[Usage, ...]
     kubelet_age_s: float
+    _by_unit: Mapping[tuple[str, str], Usage] = attrs.field(init=False, eq=False, repr=False)
+
+    @_by_unit.default
+    def _index(self) -> Mapping[tuple[str, str], Usage]:
+        found: dict[tuple[str, str], Usage] = {}
+        for usage in self.usages:
+            for id_ in usage.ids:
+                found.setdefault((usage.resource, id_), usage)
+        return found
+
+    def shows(self, given: Given) -> Usage | None:
+        """Where it shows an answer, or a part of it; the first place if there are several."""
+        units = ((given.holder.resource, id_) for id_ in given.holder.ids)
+        return next((self._by_unit[unit] for unit in units if unit in self._by_unit), None)
 
 
 @attrs.frozen(kw_only=True)
@@ -86,9 +100,9 @@ def judge(
         known_since_s: When it was given, or when this process read its record.
         is_live: Whether a container with our marker of it runs, or nobody can say.
     """
-    usages = shown(given, look.usages)
-    if usages:
-        holder = attrs.evolve(given.holder, container=usages[0].container, missed=False)
+    usage = look.shows(given)
+    if usage is not None:
+        holder = attrs.evolve(given.holder, container=usage.container, missed=False)
         now = attrs.evolve(given, holder=holder, bound=True)
         return Judgement(finding=Finding.KEEP if now == given else Finding.RENEW, given=now)
     seen = (
@@ -101,16 +115,6 @@ def judge(
     now = attrs.evolve(given, holder=attrs.evolve(given.holder, missed=True))
     finding = Finding.KEEP if now == given else Finding.RENEW
     return Judgement(finding=finding, given=now, absence=seen)
-
-
-def shown(given: Given, usages: Sequence[Usage]) -> tuple[Usage, ...]:
-    """Where a list shows an answer, or a part of it."""
-    ids = set(given.holder.ids)
-    return tuple(
-        usage
-        for usage in usages
-        if usage.resource == given.holder.resource and not ids.isdisjoint(usage.ids)
-    )
 
 
 def unknown(usages: Sequence[Usage], given: Sequence[Given]) -> tuple[Usage, ...]:

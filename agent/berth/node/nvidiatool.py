@@ -1,6 +1,7 @@
 """What nvidia-ctk says of containers, asked beside everything else when it may be another answer.
 
-Nobody waits for it: until it has answered, and where it fails a check, berth's own list is used.
+Nobody waits for it: until it has answered, and where it fails a check, berth's own list is used. An
+answer about another driver or layout holds no more: the libraries that it names may be gone.
 
 Source: gpu-and-health.md §3.2.
 """
@@ -29,14 +30,23 @@ class NvidiaTool:
     Args:
         files: What the machine has of the driver.
         aside: Runs what blocks.
-        changed: Called when there is another answer.
+        changed: Called when there is another answer, or none any more.
+        find: Says where the tool is.
 
     Attributes:
         answer: ``None`` while there is none of use.
     """
 
-    def __init__(self, files: NvidiaFiles, *, aside: Aside, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        files: NvidiaFiles,
+        *,
+        aside: Aside,
+        changed: Callable[[], None],
+        find: Callable[[], str] = find_tool,
+    ) -> None:
         self.answer: Toolkit | None = None
+        self._find = find
         self._files = files
         self._aside = aside
         self._changed = changed
@@ -67,8 +77,13 @@ class NvidiaTool:
             )
             if key != self._key:
                 self._key = key
-                self.answer = await self._ask(facts)
-                self._changed()
+                self._take(None)
+                self._take(await self._ask(facts))
+
+    def _take(self, answer: Toolkit | None) -> None:
+        if answer != self.answer:
+            self.answer = answer
+            self._changed()
 
     @property
     def _version(self) -> str:
@@ -78,7 +93,7 @@ class NvidiaTool:
         return await self._aside("gpus", self._files.read, version=self._version, addresses=())
 
     async def _ask(self, facts: NodeFacts) -> Toolkit | None:
-        tool = await self._aside("gpus", find_tool)
+        tool = await self._aside("gpus", self._find)
         if not tool:
             if self._source is CdiSource.NVIDIA_CTK:
                 _log.warning("nvidia-ctk is not installed, berth's own list is used")

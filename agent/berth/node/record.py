@@ -13,7 +13,7 @@ import attrs
 
 from berth.model.claim import ClaimRef, Consumer, DeviceResult, NetworkData
 from berth.model.device import Attribute
-from berth.model.peripheral import ABSENT, Peripheral
+from berth.model.peripheral import Peripheral
 from berth.nic.record import NicRecord, Stage
 
 SCHEMA: Final = 1
@@ -146,8 +146,11 @@ class ClaimRecord:
 
 
 def _renewed(known: Peripheral, seen: Mapping[str, Peripheral]) -> Peripheral:
-    """What was given, by the nodes of now; its keys stay, since the ledger has them."""
+    """What was given, by the nodes of now; its keys stay, since the ledger has them.
+
+    What nobody could be given now has no nodes, or not all of them: those of then are told again.
+    """
     now = seen.get(known.name)
-    if now is None or now.identity != known.identity or now.unhealthy == ABSENT:
+    if now is None or now.identity != known.identity or now.obstacle:
         return known
     return attrs.evolve(known, edits=now.edits, admin=now.admin, common=now.common)

@@ -41,6 +41,9 @@ class _Marked:
 class Running:
     """Keeps the containers with our mark.
 
+    While the runtime is away those that it told of last count as running: it may be started anew
+    beside containers that run on.
+
     Args:
         ended: Called when one of them has ended.
     """
@@ -55,10 +58,6 @@ class Running:
         for container in containers:
             if container.state not in _ENDED:
                 self.made(container)
-
-    def forget(self) -> None:
-        """The runtime is away: nobody can say what runs."""
-        self._containers.clear()
 
     def made(self, container: Container) -> None:
         """A container is being made."""

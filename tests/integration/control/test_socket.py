@@ -18,7 +18,15 @@ import pytest
 import trio
 
 from berth import control
-from berth.control import CONNECTION_LIMIT, NAME, ControlClient, ControlServer, Event, Verb
+from berth.control import (
+    ANSWER_LIMIT,
+    CONNECTION_LIMIT,
+    NAME,
+    ControlClient,
+    ControlServer,
+    Event,
+    Verb,
+)
 from berth.errors import HostError, RemoteProtocolError
 from berth.runtime.backoff import BackOff
 from berth.runtime.sockets import wait_socket, watch_inode
@@ -363,7 +371,7 @@ def test_client_when_the_path_is_too_long(tmp_path: Path) -> None:
         (b"", "the daemon ended the connection"),
         (b'{"ok": tr', "the daemon ended the connection"),
         (b"hello\n", "a line that is no JSON"),
-        (b"x" * ((1 << 20) + 2), "a line of more than 1048576 bytes"),
+        (b"x" * (ANSWER_LIMIT + 2), f"a line of more than {ANSWER_LIMIT} bytes"),
     ],
 )
 def test_client_when_the_answer_is_none(tmp_path: Path, sent: bytes, found: str) -> None:

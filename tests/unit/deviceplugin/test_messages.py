@@ -211,6 +211,21 @@ def test_grant_without_cdi_gives_nodes_mounts_and_environment() -> None:
     ]
 
 
+def test_node_is_told_by_the_link_that_lasts() -> None:
+    """Kubelet keeps the answer over a reboot, which gives the number to another device."""
+
+    link = "/dev/serial/by-id/a"
+    node = DeviceNode(
+        path="/dev/a", host_path="/dev/b", type=NodeType.CHAR, major=1, minor=3, link=link
+    )
+
+    (entry,) = grant_answer(Grant(edits=Edits(nodes=(node,)))).container_responses
+
+    assert [*entry.devices] == [
+        pb.DeviceSpec(container_path="/dev/a", host_path=link, permissions="rw")
+    ]
+
+
 def test_wish_is_read_and_answered() -> None:
     """What kubelet asks and what it is answered keep their order."""
 

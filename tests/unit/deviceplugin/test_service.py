@@ -10,7 +10,12 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from berth.deviceplugin.service import ALLOCATE_S, DevicePluginService, ServiceStatistics
+from berth.deviceplugin.service import (
+    ALLOCATE_S,
+    STREAMS_LIMIT,
+    DevicePluginService,
+    ServiceStatistics,
+)
 from berth.errors import ClaimError, RemoteProtocolError
 from berth.model.edits import Edits
 from berth.model.resource import Grant, Resource, Unit
@@ -115,6 +120,36 @@ async def test_list_is_sent_at_once_and_then_when_kubelet_would_see_a_change() -
     assert second == [["a:Unhealthy"]]
     assert bench.service.watchers.get() == 0
     assert bench.service.statistics().lists == 3
+
+
+async def test_streams_that_nobody_reads_are_few_and_cost_one_list() -> None:
+    """A kubelet that opens hundreds is refused; those before it get the same list."""
+
+    bench = Bench()
+    method = bench.service.service().find("ListAndWatch")
+    assert isinstance(method, StreamMethod)
+    sent: list[pb.ListAndWatchResponse] = []
+    refused: list[Status] = []
+
+    async def send(answer: pb.ListAndWatchResponse) -> None:
+        sent.append(answer)
+        await trio.sleep_forever()
+
+    async def watch() -> None:
+        try:
+            await method.handler(pb.Empty(), CALL, send)
+        except RpcError as error:
+            refused.append(error.code)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(200):
+            nursery.start_soon(watch)
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+
+    assert len(sent) == STREAMS_LIMIT
+    assert all(answer is sent[0] for answer in sent)
+    assert refused == [Status.RESOURCE_EXHAUSTED] * (200 - STREAMS_LIMIT)
 
 
 async def test_units_that_cannot_be_listed_are_told_once(

@@ -2,7 +2,7 @@
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.dra.slices import Accepted, Edition, Verb, plan, recovered
@@ -287,7 +287,6 @@ inventories = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(
     steps=st.lists(st.tuples(inventories, st.integers(0, 6), st.booleans()), min_size=1, max_size=6)
 )
@@ -315,7 +314,6 @@ def test_plan_never_shows_a_wrong_pool_whatever_happens(
     assert shelf.sync(steps[-1][0]) == []
 
 
-@settings(deadline=None)
 @given(before=inventories, after=inventories)
 def test_plan_writes_no_more_than_needed_whatever_changes(
     before: tuple[Device, ...], after: tuple[Device, ...]

@@ -101,7 +101,7 @@ def test_twins_that_changed_their_numbers_stay_apart(bench: Bench) -> None:
     assert bench.paths() == {f"{serial}@pci-0000:00:14.0-usb-0:2:1.0": "/dev/ttyUSB0"}
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(PORTS, max_size=8))
 def test_whatever_is_plugged_keeps_name_and_number(toggled: list[str]) -> None:
     """Each serial number has one name and one path in containers for good."""

@@ -13,6 +13,7 @@ from berth.generic.identity import (
     identity,
     ids,
     indexes,
+    lasting_link,
     names,
     twins,
 )
@@ -170,3 +171,18 @@ def test_hash_in_a_name_is_forgotten_with_the_last() -> None:
     one = forgotten(both, called[owned[0]])
     assert (one.alike, list(one.indexes)) == (("g-a-b",), ["g/dev:/dev/a-b"])
     assert forgotten(one, called[owned[1]]) == Memory()
+
+
+def test_link_that_lasts_is_of_the_kind_of_the_identity() -> None:
+    """A serial number finds the device at any port, a place finds whatever is plugged in there."""
+
+    links = ("/dev/serial/by-id/i", "/dev/serial/by-path/p", "/dev/modem")
+    serial, bare = tty(0, links=links), tty(0, serial="", links=links)
+    twin = identity(serial, twins([serial, tty(1, port="3.1")]))
+
+    assert lasting_link(serial, identity(serial, NONE)) == links[0]
+    assert lasting_link(serial, twin) == links[1]
+    assert lasting_link(bare, identity(bare, NONE)) == links[1]
+    assert lasting_link(node("/dev/x", "1:3", links=links), "link:serial/by-id/i") == links[0]
+    assert lasting_link(node("/dev/x", "1:3", links=links[2:]), "dev:/dev/x") == ""
+    assert lasting_link(tty(0, links=("/dev/by-id/\udcff",)), identity(serial, NONE)) == ""

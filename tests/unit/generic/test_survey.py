@@ -58,6 +58,15 @@ def test_device_is_offered_to_claims() -> None:
     )
 
 
+def test_node_has_the_link_that_lasts() -> None:
+    """By it the device is found again when its number is another one's."""
+    links = ("/dev/serial/by-id/usb-A5", "/dev/serial/by-path/p")
+
+    (made,) = only(surveyed([tty(0, links=links)], MODEM)).edits.nodes
+
+    assert (made.host_path, made.link) == ("/dev/ttyUSB0", links[0])
+
+
 def test_device_for_many_has_slots_and_ids() -> None:
     """One capacity for claims, an id for each holder at the other door."""
     both = attrs.evolve(

@@ -128,6 +128,7 @@ def test_order_and_numbers_change_no_name() -> None:
         ({"minor": None}, "identity"),
         ({"uuid": "GPU-" + "0" * 60}, "identity"),
         ({"uuid": uuid_of(1)}, "identity: another one has the same UUID"),
+        ({"minor": 1}, "identity: another one has the same node, /dev/nvidia1"),
     ],
 )
 def test_gpu_that_cannot_be_offered_has_a_reason(changes: dict[str, Any], reason: str) -> None:
@@ -209,6 +210,15 @@ def test_counters_block_nothing_that_is_there() -> None:
     assert "encoders" not in counters.counters
 
 
+def test_node_of_unknown_number_is_named_and_stands_in_the_way() -> None:
+    """No container is made without a node that it needs."""
+
+    (found,) = look([gpu(0)], FUNCTIONS[:1], nodes=facts(majors={})).peripherals
+
+    assert (found.unhealthy, found.lacking[0]) == ("nodes-missing", "/dev/nvidia-uvm")
+    assert "/dev/nvidia-uvm" in found.obstacle
+
+
 def test_session_that_is_down_keeps_what_it_said(tmp_path: Path) -> None:
     """Devices stay under their names and ids; by our own doing they are not even unhealthy."""
 
@@ -233,6 +243,17 @@ def test_gpu_that_is_lost_is_kept_until_the_next_boot() -> None:
     assert offered(lost)["gpu-0000-1c-00-0"].unhealthy == "lost"
     assert reasons(booted) == {"gpu-0000-1c-00-0": "lost: NVML does not list it"}
     assert [each.gpu.address for each in booted.memory] == [address_of(0)]
+
+
+def test_node_of_a_lost_gpu_that_is_another_ones_now_is_not_given_for_it() -> None:
+    """The driver numbers the GPUs that are left anew; the lost one stays, and gives nothing."""
+
+    memory = look(EIGHT[:2], FUNCTIONS[:2]).memory
+    found = offered(look([gpu(1, minor=0)], FUNCTIONS[:2], memory=memory))
+
+    lost, left = found["gpu-0000-1b-00-0"], found["gpu-0000-1c-00-0"]
+    assert (lost.unhealthy, lost.lacking, lost.edits.nodes) == ("lost", ("/dev/nvidia?",), ())
+    assert [each.path for each in left.edits.nodes] == ["/dev/nvidia0"]
 
 
 def test_two_witnesses_that_differ_are_told() -> None:

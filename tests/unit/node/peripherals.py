@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import attrs
+
 from berth.model.device import Capacity
 from berth.model.edits import DeviceNode, Edits, NodeType
 from berth.model.peripheral import Door, Peripheral
@@ -35,6 +37,13 @@ def modem(number: int = 0, *, door: Door = Door.BOTH, minor: int | None = None) 
         edits=_edits(f"/dev/ttyUSB{number}", 188, number if minor is None else minor, "rw"),
         admin=_edits(f"/dev/ttyUSB{number}", 188, number, "r"),
     )
+
+
+def renamed(number: int) -> Peripheral:
+    """A modem of a group that gives each of them the same path inside."""
+    one = modem(number)
+    (node,) = one.edits.nodes
+    return attrs.evolve(one, edits=Edits(nodes=(attrs.evolve(node, path="/dev/modem0"),)))
 
 
 def kvm(slots: int = 3, **more: Any) -> Peripheral:

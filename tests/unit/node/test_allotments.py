@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -13,9 +14,10 @@ from trio.testing import wait_all_tasks_blocked
 
 from berth.errors import ClaimError, HostError
 from berth.model.claim import ClaimRef
+from berth.model.device import Exclusion
 from berth.model.edits import Edits, Hook
 from berth.model.inventory import Inventory
-from berth.model.peripheral import Peripheral
+from berth.model.peripheral import ABSENT, Peripheral
 from berth.model.resource import Unit
 from berth.node.allotments import Allotments, given_shelf
 from berth.node.equipment import equip
@@ -24,7 +26,7 @@ from berth.node.ledger import Hold, Ledger
 from berth.node.shelf import Shelf
 from berth.runtime.latest import Latest
 from tests.unit.node.machine import BOOT
-from tests.unit.node.peripherals import KVM, RESOURCE, given, kvm, modem
+from tests.unit.node.peripherals import KVM, RESOURCE, given, kvm, modem, renamed
 
 CLAIM = ClaimRef(namespace="team", name="net", uid="uid-of-net")
 
@@ -209,6 +211,37 @@ async def test_impossible_request_is_refused(desk: Desk, ids: tuple[str, ...], t
     with pytest.raises(ClaimError, match=text):
         await desk.allotments.allocate(RESOURCE, ids)
     assert desk.ledger.holds() == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"exclusion": Exclusion(reason="mig-on")}, r"is not offered now \(mig-on\)"),
+        ({"unhealthy": ABSENT}, "is not seen on this node"),
+        ({"lacking": ("/dev/nvidia-uvm",)}, "needs /dev/nvidia-uvm, whose number"),
+    ],
+)
+async def test_device_that_cannot_be_used_now_is_refused(
+    desk: Desk, changes: dict[str, Any], text: str
+) -> None:
+    """It may have gone since kubelet's last list; a container would start without it."""
+
+    desk.see(attrs.evolve(modem(0), **changes), modem(1))
+
+    with pytest.raises(ClaimError, match=text):
+        await desk.allotments.allocate(RESOURCE, ("modem-1", "modem-0"))
+    assert desk.given.all() == ()
+
+
+async def test_two_devices_of_one_path_inside_are_refused(desk: Desk) -> None:
+    """Kubelet would keep the first and say nothing."""
+
+    desk.see(renamed(0), renamed(1))
+
+    with pytest.raises(ClaimError, match="two of the devices would both be /dev/modem0"):
+        await desk.allotments.allocate(RESOURCE, ("modem-0", "modem-1"))
+    await desk.allotments.allocate(RESOURCE, ("modem-0",))
+    await desk.allotments.allocate(RESOURCE, ("modem-1",))
 
 
 async def test_shares_of_one_device_go_to_several(desk: Desk) -> None:

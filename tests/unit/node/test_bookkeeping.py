@@ -30,7 +30,11 @@ NOW_S = 1_800_000_000.0
 
 
 class MemoryShelf(Shelf[Given]):
-    """Records without files: virtual time would run while a thread writes one."""
+    """Records without files: virtual time would run while a thread writes one.
+
+    Attributes:
+        stuck: UIDs whose records cannot be written or removed.
+    """
 
     def __init__(self, stored: dict[str, Given]) -> None:
         super().__init__(
@@ -40,6 +44,7 @@ class MemoryShelf(Shelf[Given]):
             from_bytes=lambda _content, _where: stored[""],
         )
         self.stored = stored
+        self.stuck: set[str] = set()
 
     async def load(self) -> tuple[str, ...]:
         """Take what was stored."""
@@ -50,15 +55,21 @@ class MemoryShelf(Shelf[Given]):
     async def put(self, record: Given) -> None:
         """Store it."""
         await trio.lowlevel.checkpoint()
+        self._require_free(record.holder.uid)
         self.stored[record.holder.uid] = record
         self._hold(record)
 
     async def delete(self, uid: str) -> None:
         """Forget it."""
         await trio.lowlevel.checkpoint()
+        self._require_free(uid)
         self.stored.pop(uid, None)
         self._records.pop(uid, None)
         self._notify()
+
+    def _require_free(self, uid: str) -> None:
+        if uid in self.stuck:
+            raise HostError(uid, "is a folder")
 
 
 class Kubelet:
@@ -72,12 +83,14 @@ class Kubelet:
         self.listed: tuple[Usage, ...] = ()
         self.fault: BerthError | None = None
         self.young_s = 1000.0
+        self.takes_s = 0.0
         self.asked: list[float] = []
 
     async def list_pods(self) -> PodUsages:
         """Answer."""
         await trio.lowlevel.checkpoint()
         self.asked.append(trio.current_time())
+        await trio.sleep(self.takes_s)
         if self.fault is not None:
             raise self.fault
         return PodUsages(usages=self.listed)
@@ -169,6 +182,20 @@ async def test_pod_is_named_after_a_second_and_freed_after_its_end(
     assert office.given.all() == ()
 
 
+async def test_what_is_given_while_kubelet_answers_is_asked_about_soon(
+    office: Office, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Its answer may be older; the next one does not wait for its turn."""
+
+    office.kubelet.takes_s = 3.0
+    await office.open(nursery)
+    await trio.sleep(1)
+    await office.allotments.allocate(RESOURCE, ("modem-0",))
+    await trio.sleep(4)
+
+    assert office.kubelet.asked == [0.0, 4.0]
+
+
 async def test_end_told_by_the_runtime_is_asked_about_soon(
     office: Office, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
@@ -242,6 +269,53 @@ async def test_lost_record_is_rebuilt_from_the_list(
     assert office.held == {"modem-1": "pod team/user"}
     (one,) = office.given.all()
     assert (one.bound, one.holder.container) == (True, USER)
+
+
+async def test_lost_record_of_a_device_that_comes_later_is_rebuilt(
+    office: Office, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """A GPU may be seen minutes after the start; until kubelet was asked of it nobody knows."""
+
+    office.kubelet.listed = (usage("modem-7"),)
+    await office.open(nursery)
+    await trio.sleep(3600)
+    assert office.held == {}
+
+    office.inventory.set(Inventory(peripherals=(modem(0), modem(1), modem(7))))
+    await trio.sleep(2)
+
+    assert office.held == {"modem-7": "pod team/user"}
+
+
+async def test_record_that_cannot_be_written_keeps_no_other(
+    office: Office, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """A folder may lie where one file should; the rest is freed as ever."""
+
+    await office.open(nursery)
+    for device in ("modem-0", "modem-1"):
+        await office.allotments.allocate(RESOURCE, (device,))
+    office.given.stuck = {"g1"}
+    await trio.sleep(60)
+
+    assert office.held.keys() == {"modem-0"}
+    office.given.stuck = set()
+    await trio.sleep(30)
+    assert office.held == {}
+
+
+async def test_holder_that_was_replaced_is_remembered_no_more(
+    office: Office, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """A node gives the same few devices for years."""
+
+    await office.open(nursery)
+    office.kubelet.listed = (usage("modem-0"),)
+    for _ in range(20):
+        await office.allotments.allocate(RESOURCE, ("modem-0",))
+        await trio.sleep(12)
+
+    assert len(office.books._known_since) == 1
 
 
 async def test_two_holders_are_told_and_both_stand(

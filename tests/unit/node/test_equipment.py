@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import attrs
+import pytest
 
 from berth.model.device import Exclusion, Taint
-from berth.model.peripheral import ABSENT, Door
+from berth.model.peripheral import ABSENT, Door, Peripheral
 from berth.node.equipment import equip, of_resource, published
 from berth.node.record import ClaimRecord, HeldDevice
 from tests.unit.node.machine import BOOT, DRIVER, claim, result
@@ -64,6 +65,38 @@ def test_held_keeps_its_door_and_names_when_the_settings_turn() -> None:
 
     assert (found.name, found.group, found.door) == ("modem-0", "modem", Door.BOTH)
     assert (found.resource, found.ids, found.slots) == (RESOURCE, ("modem-0",), 1)
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 4), (4, 1), (4, 2)])
+def test_count_that_changes_while_held_changes_with_its_end(before: int, after: int) -> None:
+    """Slots and the capacity that counts them belong together, or the server refuses the device."""
+
+    (found,) = equip([_counted(after)], [], [given(_counted(before))])
+    (device,) = published([found], [], driver=DRIVER)
+
+    assert device.capacity == _counted(before).capacity
+    assert device.shared is bool(device.capacity)
+
+
+def _counted(slots: int) -> Peripheral:
+    """A device for so many at once."""
+    return kvm(slots) if slots > 1 else attrs.evolve(kvm(1), capacity={})
+
+
+def test_newcomer_with_the_name_of_a_held_device_is_another_device() -> None:
+    """Its serial number reads alike; neither its name nor its id stands there twice."""
+
+    then, now = modem(), attrs.evolve(modem(), identity="usb:0403-6001-0_", keys=("usb:0403_",))
+    for seen in ([now], [now, then]):
+        found = {one.identity: one for one in equip(seen, [], [given(then)])}
+
+        assert found[then.identity].name == "modem-0"
+        assert str(found[now.identity].exclusion).startswith("name-taken: modem-0 is held")
+        assert found[now.identity].name == "modem-0-usb-0403-6001-0"
+        listed = [*of_resource(tuple(found.values()), RESOURCE)]
+        assert [one.identity for one in listed] == [then.identity]
+        names = [one.name for one in published(found.values(), [], driver=DRIVER)]
+        assert names == ["modem-0"]
 
 
 def test_held_and_gone_stays_as_absent() -> None:

@@ -16,13 +16,14 @@ from berth.errors import ClaimError
 from berth.metadata.store import MetadataStore
 from berth.model.claim import DeviceResult
 from berth.model.device import Exclusion
+from berth.model.edits import Edits
 from berth.model.peripheral import ABSENT, Peripheral
 from berth.node.document import claim_from_bytes, to_bytes
 from berth.node.handout import Handout
 from berth.node.recovery import holds_of
 from tests.unit.node.conftest import Node
 from tests.unit.node.machine import FAST, claim, look, pod, result
-from tests.unit.node.peripherals import USER, given, kvm, modem
+from tests.unit.node.peripherals import USER, given, kvm, modem, renamed
 
 MODEM = claim(result("modem-0", "serial"), name="serial")
 MIXED = claim(result("modem-0", "serial"), result(FAST, "nic"), name="mixed")
@@ -55,6 +56,18 @@ async def test_prepare_holds_and_remembers_what_is_given(node: Node) -> None:
     assert [hold.key for hold in node.ledger.holds()] == list(modem().keys)
     assert claim_from_bytes(to_bytes(record), where="here") == record
     assert holds_of(record) == node.ledger.holds()
+
+
+async def test_two_devices_of_one_path_inside_are_refused_for_one_request(node: Node) -> None:
+    """A container gets all of a request; what two requests were given may be for two containers."""
+
+    show(node, renamed(0), renamed(1))
+    both = claim(result("modem-0", "serial"), result("modem-1", "serial"), name="both")
+    each = claim(result("modem-0", "a"), result("modem-1", "b"), name="each")
+
+    with pytest.raises(ClaimError, match=r"request serial: has two devices .* both be /dev/modem0"):
+        await node.prepare(both)
+    await node.prepare(each)
 
 
 async def test_unprepare_leaves_nothing(node: Node) -> None:
@@ -146,6 +159,7 @@ async def test_admin_access_looks_beside_the_holder(node: Node) -> None:
         (),
         (attrs.evolve(modem(), unhealthy=ABSENT),),
         (attrs.evolve(modem(), exclusion=Exclusion(reason="ambiguous")),),
+        (attrs.evolve(modem(), lacking=("/dev/nvidia-uvm",)),),
     ],
 )
 async def test_what_is_not_there_is_waited_for(
@@ -176,6 +190,27 @@ async def test_repeated_prepare_hands_out_the_nodes_of_now(node: Node) -> None:
     held = node.record(MODEM).devices[0].peripheral
     assert held is not None
     assert held.edits.nodes[0].minor == 7
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"unhealthy": ABSENT},
+        {"exclusion": Exclusion(reason="overlap")},
+        {"lacking": ("/dev/nvidia-uvm",)},
+    ],
+)
+async def test_repeated_prepare_takes_no_nodes_away(node: Node, changes: dict[str, Any]) -> None:
+    """A device that nobody could be given now has no nodes, and its claim would have none."""
+
+    show(node, modem())
+    await node.prepare(MODEM)
+    before = node.record(MODEM)
+
+    show(node, attrs.evolve(modem(), edits=Edits(), held_by=("default/serial",), **changes))
+    await node.prepare(MODEM)
+
+    assert node.record(MODEM) == before
 
 
 async def test_start_writes_changed_nodes_anew(node: Node) -> None:

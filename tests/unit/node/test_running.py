@@ -28,9 +28,9 @@ def test_mark_is_one_entry_of_the_resource() -> None:
     assert mark(RESOURCE, ["a", "b"]) == "BERTH_PLUGIN_BERTH_DEV_MODEM=berth.dev/modem:a,b"
 
 
-@pytest.mark.parametrize("end", ["stop", "sandbox", "away"])
+@pytest.mark.parametrize("end", ["stop", "sandbox", "unseen"])
 def test_marked_container_is_live_until_it_ends(end: str) -> None:
-    """By its own end, its sandbox's, or when nobody can say any more."""
+    """By its own end, its sandbox's, or when the runtime comes back without it."""
 
     calls: list[int] = []
     running = Running(lambda: calls.append(1))
@@ -42,10 +42,10 @@ def test_marked_container_is_live_until_it_ends(end: str) -> None:
     elif end == "sandbox":
         running.sandbox_ended("s1")
     else:
-        running.forget()
+        running.synchronize([])
 
     assert not running.is_live(MODEM)
-    assert len(calls) == (end != "away")
+    assert len(calls) == (end != "unseen")
 
 
 def test_others_are_nobodys_business() -> None:

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
 
 from tests.unit.nri.scripted import ScriptedHooks
-
-# An example that waits for a busy machine is no fault of the code.
-settings.register_profile("no-deadline", deadline=None)
-settings.load_profile("no-deadline")
 
 
 @pytest.fixture
