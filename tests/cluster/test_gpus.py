@@ -108,6 +108,30 @@ def test_parts_are_offered_in_place_of_the_whole(site: Site, machine: GpuMachine
     assert told[NAMES[3]]["reason"] == "mig-on"
 
 
+def test_parts_draw_on_the_counters_of_their_whole(site: Site, machine: GpuMachine) -> None:
+    """A real scheduler gives all parts that exist, and takes their pool for valid."""
+
+    parted = divided(divisible(3, ADDRESSES[3]), ((14, 1, 0), (9, 2, 4)))
+    machine.show((*CARDS[:3], parted))
+    parts = (f"{NAMES[3]}-mig-2g10gb-0", f"{NAMES[3]}-mig-3g20gb-4")
+    start(site, machine, door="dra", offers=(*NAMES[:3], *parts))
+    offered = site.wait_offered((*NAMES[:3], *parts))
+    site.claim("parts", request("parts", of="mig", count=2))
+    site.claim("whole", request("whole", of="gpu"))
+    site.run("user", "parts", "whole")
+
+    sets = {one["name"]: one["counters"] for one in site.counter_sets()}
+    assert sets.keys() == {f"{NAMES[3]}-counters"}
+    (counters,) = sets.values()
+    for name, slices in zip(parts, ({0, 1}, {4, 5, 6, 7}), strict=True):
+        (drawn,) = offered[name]["consumesCounters"]
+        assert drawn["counterSet"] == f"{NAMES[3]}-counters"
+        assert drawn["counters"].keys() <= counters.keys()
+        places = {int(key[13:]) for key in drawn["counters"] if key.startswith("memory-slice-")}
+        assert places == slices
+    assert "consumesCounters" not in offered[NAMES[0]]
+
+
 def test_layout_changes_without_a_restart(site: Site, machine: GpuMachine) -> None:
     """An operator divides a GPU while the daemon runs, and the driver tells of it."""
 

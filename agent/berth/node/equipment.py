@@ -92,6 +92,7 @@ def _device(one: Peripheral, held_by_plugin_of: str) -> Device:
         shared=one.slots > 1,
         taints=(taint,) if held_by_plugin_of else (),
         bucket=f"{one.type}/{one.group}",
+        consumes=one.consumes,
     )
 
 
@@ -122,6 +123,8 @@ def _as_held(seen: Peripheral, holding: _Holding) -> Peripheral:
         resource=then.resource,
         ids=then.ids,
         slots=then.slots,
+        # What is excluded draws on nothing by itself, but is still there while it is held.
+        consumes=seen.consumes or then.consumes,
         held_by=holding.holders,
     )
 
