@@ -44,7 +44,7 @@ def _check_all(
             yield from _check_label(name, f"{place}.{key}")
         yield from _check_counters(item.get("counters") or {}, f"{place}.counters")
         if name in seen:
-            yield Problem(f"{place}.{key}", DUPLICATE, "", name)
+            yield Problem(place, DUPLICATE, "", name)
         seen.add(name)
 
 
