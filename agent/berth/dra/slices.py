@@ -295,7 +295,7 @@ def _with_counters(edition: Edition, count: int) -> Edition:
     A server that drops counters leaves an empty slice, which tells a new process nothing; taken for
     one of devices it would stay for ever, and another be added at each restart.
     """
-    if edition.counters or not count or count >= len(edition.slots):
+    if edition.counters or not count:
         return edition
     devices, last = edition.slots[:-count], edition.slots[-count:]
     return edition if any(last) else attrs.evolve(edition, slots=devices, counters=last)
@@ -319,14 +319,10 @@ def _same_item(wanted: DeviceJson, found: DeviceJson) -> bool:
 
 def _differing(before: Edition, after: Edition) -> int:
     """How many slices have to be written; all of them when their number changes."""
-    if _shape(before) != _shape(after):
+    if before.slice_count != after.slice_count:
         return before.slice_count + after.slice_count
     pairs = zip((*before.slots, *before.counters), (*after.slots, *after.counters), strict=True)
     return sum(not _same_slot(old, new) for old, new in pairs)
-
-
-def _shape(edition: Edition) -> tuple[int, int]:
-    return len(edition.slots), len(edition.counters)
 
 
 def _same_slot(one: Sequence[DeviceJson], other: Sequence[DeviceJson]) -> bool:
