@@ -241,6 +241,13 @@ class Site:
         )
         return found
 
+    def counter_sets(self) -> list[Object]:
+        """What the node's devices may draw on, from slices that hold nothing else."""
+        slices = self.api.items(SLICES, fieldSelector=f"spec.nodeName={self.node.name}")
+        found = [item["spec"] for item in slices if "sharedCounters" in item["spec"]]
+        assert not any("devices" in spec for spec in found)
+        return [one for spec in found for one in spec["sharedCounters"]]
+
     def kill_sandbox(self, pod: PodView) -> None:
         """End the process that holds a pod's sandbox, as a crash would."""
         uid = pod.now["metadata"]["uid"]

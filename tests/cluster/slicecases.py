@@ -46,6 +46,21 @@ def many(count: int, **fields: Any) -> dict[str, Any]:
     return slice_of(devices=[{"name": f"nic-{index}", **fields} for index in range(count)])
 
 
+def amounts(count: int = 1) -> dict[str, Any]:
+    """So many counters."""
+    return {f"c{index}": {"value": "1"} for index in range(count)}
+
+
+def counters(*sets: Mapping[str, Any]) -> dict[str, Any]:
+    """A slice of counter sets."""
+    return slice_of(devices=None, sharedCounters=list(sets))
+
+
+def drawing(*consumptions: Mapping[str, Any]) -> dict[str, Any]:
+    """A slice with one device that draws on counters."""
+    return device(consumesCounters=list(consumptions))
+
+
 POOL: Final = {"name": NODE, "generation": 1, "resourceSliceCount": 1}
 TAINT: Final = {
     "key": f"{DRIVER}/fault",
@@ -85,6 +100,7 @@ SLICE_CASES: Final[Mapping[str, dict[str, Any]]] = {
             "p": {"value": "1.5Gi"},
         }
     ),
+    "capacity without value": device(capacity={"a": {}}),
     "no quantity": device(capacity={"a": {"value": "12x"}}),
     "bare quantity": device(capacity={"a": "12"}),
     "driver missing": slice_of(driver=None),
@@ -173,6 +189,48 @@ SLICE_CASES: Final[Mapping[str, dict[str, Any]]] = {
     "device with a node of its own": slice_of(devices=[{"name": "a", "nodeName": NODE}]),
     "counters beside devices": slice_of(
         sharedCounters=[{"name": "a", "counters": {"b": {"value": "1"}}}]
+    ),
+    "counters": counters(
+        {"name": "a", "counters": {"memory": {"value": "1024Mi"}, "memory-slice-0": {"value": 1}}},
+        {"name": "b", "counters": amounts(32)},
+    ),
+    "eight counter sets": counters(*({"name": f"s{n}", "counters": amounts()} for n in range(8))),
+    "nine counter sets": counters(*({"name": f"s{n}", "counters": amounts()} for n in range(9))),
+    "33 counters": counters({"name": "a", "counters": amounts(33)}),
+    "counter set twice": counters(
+        {"name": "a", "counters": amounts()}, {"name": "a", "counters": amounts()}
+    ),
+    "counter set without name": counters({"counters": amounts()}),
+    "counter set without counters": counters({"name": "a"}),
+    "counter set with bad names": counters({"name": "A_b", "counters": {"c_d": {"value": "1"}}}),
+    "counter without value": counters({"name": "a", "counters": {"b": {}}}),
+    "empty list of devices": slice_of(devices=[]),
+    "no counter sets": slice_of(devices=None, sharedCounters=[]),
+    "no counter sets beside devices": slice_of(sharedCounters=[]),
+    "counters drawn on": drawing(
+        {"counterSet": "a", "counters": {"memory": {"value": "1.5Gi"}}},
+        {"counterSet": "b", "counters": amounts(32)},
+    ),
+    "three counter sets drawn on": drawing(
+        *({"counterSet": name, "counters": amounts()} for name in "abc")
+    ),
+    "counter set drawn on twice": drawing(
+        *({"counterSet": "a", "counters": amounts()} for _ in range(2))
+    ),
+    "33 counters drawn on": drawing({"counterSet": "a", "counters": amounts(33)}),
+    "nameless counter set drawn on": drawing({"counters": amounts()}),
+    "no counters drawn on": drawing({"counterSet": "a"}),
+    "badly named counters drawn on": drawing(
+        {"counterSet": "A_b", "counters": {"c_d": {"value": "1"}}}
+    ),
+    "counters in groups": drawing(
+        {"counterSet": "a", "counters": amounts(), "compatibilityGroups": ["mig"]}
+    ),
+    "64 devices drawing on counters": many(
+        64, consumesCounters=[{"counterSet": "a", "counters": amounts()}]
+    ),
+    "65 devices drawing on counters": many(
+        65, consumesCounters=[{"counterSet": "a", "counters": amounts()}]
     ),
     "generation of wrong type": slice_of(pool={**POOL, "generation": "1"}),
 }

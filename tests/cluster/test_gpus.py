@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import attrs
@@ -13,8 +13,10 @@ from berth.host.nvml.values import MIG_CHANGED
 from berth.rehearsal.nvml.build import compiler
 from berth.rehearsal.nvml.cards import divided, divisible, whole
 from berth.rehearsal.nvml.world import FOR_EVER, Event, Process
+from tests.cluster.api import Object
 from tests.cluster.claimforms import request
 from tests.cluster.gpumachine import GpuMachine
+from tests.cluster.node import SLICES
 from tests.cluster.pods import container, is_running
 from tests.cluster.site import PodView, Site
 from tests.cluster.test_peripherals import wait_allocatable
@@ -124,6 +126,62 @@ def test_parts_are_offered_in_place_of_the_whole(site: Site, machine: GpuMachine
     assert caps == {"nvidia-caps/nvidia-cap404", "nvidia-caps/nvidia-cap405"}
     told = {each["name"]: each for each in site.listed("devices")}
     assert told[NAMES[3]]["reason"] == "mig-on"
+
+
+def test_parts_draw_on_the_counters_of_their_whole(site: Site, machine: GpuMachine) -> None:
+    """A real scheduler gives all parts that exist, and takes their pool for valid."""
+
+    parted = divided(divisible(3, ADDRESSES[3]), ((14, 1, 0), (9, 2, 4)))
+    machine.show((*CARDS[:3], parted))
+    parts = (f"{NAMES[3]}-mig-2g10gb-0", f"{NAMES[3]}-mig-3g20gb-4")
+    start(site, machine, door="dra", offers=(*NAMES[:3], *parts))
+    offered = site.wait_offered((*NAMES[:3], *parts))
+    site.claim("parts", request("parts", of="mig", count=2))
+    site.claim("whole", request("whole", of="gpu"))
+    site.run("user", "parts", "whole")
+
+    sets = {one["name"]: one["counters"] for one in site.counter_sets()}
+    assert sets.keys() == {f"{NAMES[3]}-counters"}
+    (counters,) = sets.values()
+    for name, slices in zip(parts, ({0, 1}, {4, 5, 6, 7}), strict=True):
+        (drawn,) = offered[name]["consumesCounters"]
+        assert drawn["counterSet"] == f"{NAMES[3]}-counters"
+        assert drawn["counters"].keys() <= counters.keys()
+        places = {int(key[13:]) for key in drawn["counters"] if key.startswith("memory-slice-")}
+        assert places == slices
+    assert "consumesCounters" not in offered[NAMES[0]]
+
+
+def test_counters_come_back_as_they_were(site: Site, machine: GpuMachine) -> None:
+    """Another hand deletes their slice: the same sets under the same generation, nothing else."""
+
+    parted = divided(divisible(3, ADDRESSES[3]), ((14, 1, 0),))
+    machine.show((*CARDS[:3], parted))
+    start(site, machine, door="dra", offers=(*NAMES[:3], f"{NAMES[3]}-mig-2g10gb-0"))
+    before = wait_slices(site, 2)
+    (name,) = (name for name, item in before.items() if "sharedCounters" in item["spec"])
+    site.api.delete(f"{SLICES}/{name}")
+
+    after = wait_slices(site, 2, but=name)
+    (other,) = after.keys() - before.keys()
+    assert after[other]["spec"] == before[name]["spec"]
+    assert [after[same] for same in after if same != other] == [
+        before[same] for same in before if same != name
+    ]
+
+
+def wait_slices(site: Site, count: int, *, but: str = "") -> dict[str, Object]:
+    """Wait until the node has so many slices, and not that one; gives them by name."""
+    found: dict[str, Object] = {}
+
+    def ready(slices: Mapping[str, Object]) -> bool:
+        found.clear()
+        found.update({item["metadata"]["name"]: item for item in slices.values()})
+        return len(found) == count and but not in found
+
+    selector = f"spec.nodeName={site.node.name}"
+    site.api.wait_all(SLICES, ready, what=f"{count} slices", fieldSelector=selector)
+    return found
 
 
 def test_layout_changes_without_a_restart(site: Site, machine: GpuMachine) -> None:

@@ -61,6 +61,7 @@ class Holdings:
             stirred=self.nics.look_again,
             driver=config.dra.driver,
             stocks=(self.stock, *((self.gpus,) if self.gpus is not None else ())),
+            counters=self.gpus.counters if self.gpus is not None else None,
             given=self.given,
         )
         self.occupancy = Occupancy(self.gpus, self.ledger)

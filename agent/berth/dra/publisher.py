@@ -21,6 +21,7 @@ from typing import Final
 import attrs
 import trio
 
+from berth.dra.counters import SINCE
 from berth.dra.former import remove_former
 from berth.dra.history import NodeHistory
 from berth.dra.lingering import Lingering
@@ -30,7 +31,7 @@ from berth.dra.quarantine import Refusal
 from berth.dra.slices import Origin, PoolPlan, Verb
 from berth.dra.writer import Ending, SliceWriter
 from berth.errors import KubeError
-from berth.kube.api import KubeApi, SliceEvent, WatchInterrupted
+from berth.kube.api import KubeApi, ServerVersion, SliceEvent, WatchInterrupted
 from berth.kube.slices import Owner
 from berth.model.device import RETURNING, Device
 from berth.model.inventory import Inventory
@@ -39,6 +40,9 @@ from berth.runtime.logs import get_log
 
 _SERVER: Final = ""
 """Stands for the server as a whole where else the name of a pool stands."""
+
+_WITHHELD: Final = frozenset({403, 404})
+"""Answers of a server that tells nobody, or not us, its version."""
 
 _log = get_log(__name__)
 _chance: Final = random.SystemRandom().random
@@ -112,6 +116,9 @@ class Publisher:
         self._look_at = math.inf
         self._list_first = False
         self._lingering = Lingering()
+        self._version: ServerVersion | None = None
+        self._ask_version = True
+        self._watch_broke = False
         self._rounds = 0
 
     @property
@@ -191,8 +198,14 @@ class Publisher:
         if isinstance(event, WatchInterrupted):
             if event.attempts == 1:
                 _log.warning("slices are not watched", reason=event.error, retry_s=event.retry_s)
-        elif self._writer.observed.apply(event):
+            self._watch_broke = True
+            return
+        changed = self._writer.observed.apply(event)
+        if changed or self._watch_broke:
             self._changed.set()
+        # Whoever answers now may be another server, or a newer one.
+        self._ask_version |= self._watch_broke
+        self._watch_broke = False
 
     async def _follow_inventory(self) -> None:
         async for _ in self._inventory.changes():
@@ -221,14 +234,15 @@ class Publisher:
             missing = "the first scan" if inventory is None else "the list of slices"
             self._problems[_SERVER] = f"waiting for {missing}"
             return
-        if not self._is_ready(_SERVER) or not await self._catch_up():
+        if not self._is_ready(_SERVER) or not await self._catch_up(inventory):
             return
         devices = self._devices(inventory)
-        plans = self._writer.plan(devices)
+        counter_sets = inventory.counter_sets if self._takes_counters else ()
+        plans = self._writer.plan(devices, counter_sets)
         if any(write.verb is Verb.CREATE for due in plans for write in due.writes):
             if not await self._owns_node():
                 return
-            plans = self._writer.plan(devices)
+            plans = self._writer.plan(devices, counter_sets)
         for due in plans:
             if not due.writes:
                 self._succeed(due.pool)
@@ -247,8 +261,16 @@ class Publisher:
         self._look_at = min(self._look_at, self._lingering.due_s())
         return self._lingering.devices
 
-    async def _catch_up(self) -> bool:
-        """Read our slices anew after a failure: whether a request was carried out is not known."""
+    @property
+    def _takes_counters(self) -> bool:
+        version = self._version
+        return version is not None and (version.major, version.minor) >= SINCE
+
+    async def _catch_up(self, inventory: Inventory) -> bool:
+        """Learn what must be known before a plan.
+
+        After a failure, that is our slices: whether a request was carried out is not known.
+        """
         if self._list_first:
             try:
                 await self._writer.relist()
@@ -256,7 +278,24 @@ class Publisher:
                 self._fail(_SERVER, f"cannot list slices: {error}")
                 return False
             self._list_first = False
+        if inventory.counter_sets and self._ask_version and not await self._learn_version():
+            return False
         self._succeed(_SERVER)
+        return True
+
+    async def _learn_version(self) -> bool:
+        """Ask for the server's version, on which counters depend; a new one is tried with all."""
+        try:
+            version = await self._api.server_version()
+        except KubeError as error:
+            if error.status not in _WITHHELD:
+                self._fail(_SERVER, f"cannot ask for the server's version: {error}")
+                return False
+            _log.warning("counters are not published", reason=error)
+            version = ServerVersion(major=0, minor=0, text="")
+        if self._version is not None and self._version != version:
+            self._writer.try_again()
+        self._version, self._ask_version = version, False
         return True
 
     async def _write(self, due: PoolPlan) -> None:

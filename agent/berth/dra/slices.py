@@ -9,6 +9,8 @@ It is kept between plans, and recovered from the server after a restart. From it
 * What is missing or was edited by others is put back as it was, in the same generation: no reader
   can have seen other content of ours under that number. So an interrupted round is just continued.
 
+Counter sets lie in slices of their own behind those of devices, and count like them.
+
 What the server made of an earlier write counts as that write (`Accepted`), so a field that it drops
 is not sent again and again.
 
@@ -25,10 +27,11 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from berth.dra.placement import place
+from berth.dra.counters import Content, counted, place_sets, slots_needed
+from berth.dra.placement import Slots, place
 from berth.kube.compare import device_differences, differences, keep_taint_times
-from berth.kube.slices import Owner, Slice, device_json
-from berth.model.device import Device
+from berth.kube.slices import Owner, Slice, counter_set_json, device_json
+from berth.model.device import CounterSet, Device
 
 NIC_TYPES: Final = frozenset({"nic", "nic-shared", "nic-vfio", "rdma"})
 """Types that live in the pool of NICs, whose comings and goings must not touch GPUs."""
@@ -41,6 +44,9 @@ Source: apiserver ``pkg/storage/names/generate.go``."""
 _INDEX: Final = re.compile(r"([0-9a-f]{5,8})-")
 
 DeviceJson: TypeAlias = "Mapping[str, Any]"
+"""A device or a counter set; either has a ``name``."""
+
+SlotsJson: TypeAlias = "tuple[tuple[DeviceJson, ...], ...]"
 
 
 @attrs.frozen(kw_only=True)
@@ -78,16 +84,28 @@ class Edition:
 
     Attributes:
         slots: Devices as JSON, by slice.
+        counters: Counter sets as JSON, by slice; their slices follow those of the devices.
     """
 
     pool: str
     generation: int
-    slots: tuple[tuple[DeviceJson, ...], ...]
+    slots: SlotsJson
+    counters: SlotsJson = ()
 
     @property
-    def names(self) -> tuple[tuple[str, ...], ...]:
+    def names(self) -> Slots:
         """Device names by slice."""
-        return tuple(tuple(str(device["name"]) for device in slot) for slot in self.slots)
+        return _names(self.slots)
+
+    @property
+    def set_names(self) -> Slots:
+        """Names of counter sets by slice."""
+        return _names(self.counters)
+
+    @property
+    def slice_count(self) -> int:
+        """Slices of both sorts."""
+        return len(self.slots) + len(self.counters)
 
     @property
     def device_count(self) -> int:
@@ -96,18 +114,20 @@ class Edition:
 
     def slices(self, origin: Origin) -> tuple[Slice, ...]:
         """The slices as they are to be, without the names that the server gives."""
+        contents = [(slot, ()) for slot in self.slots] + [((), slot) for slot in self.counters]
         return tuple(
             Slice(
                 driver=origin.driver,
                 pool=self.pool,
                 generation=self.generation,
-                slice_count=len(self.slots),
+                slice_count=self.slice_count,
                 node_name=origin.node_name,
                 devices=devices,
+                shared_counters=counters,
                 generate_name=origin.generate_name(index),
                 owner=origin.owner,
             )
-            for index, devices in enumerate(self.slots)
+            for index, (devices, counters) in enumerate(contents)
         )
 
 
@@ -165,6 +185,7 @@ def plan(
     *,
     editions: Mapping[str, Edition],
     accepted: AcceptedSlices,
+    counter_sets: Iterable[CounterSet] = (),
 ) -> tuple[PoolPlan, ...]:
     """What is due for every pool of the node, in the order of pool names.
 
@@ -177,7 +198,9 @@ def plan(
         existing: All slices of the driver on the node, as the server has them.
         editions: What each pool was last to be, by pool.
         accepted: What the server made of earlier writes.
+        counter_sets: What devices may draw on; a set that no device of a pool draws on is left out.
     """
+    sets = {one.name: one for one in counter_sets}
     offered: dict[str, list[Device]] = {}
     for device in devices:
         offered.setdefault(origin.pool_of(device.type), []).append(device)
@@ -190,7 +213,11 @@ def plan(
         slices = found.get(pool, ())
         if pool in ours:
             edition = _next_edition(
-                origin, pool, offered.get(pool, ()), slices, edition=editions.get(pool)
+                origin,
+                pool,
+                counted(offered.get(pool, ()), sets),
+                slices,
+                edition=editions.get(pool),
             )
             writes = _writes(origin, edition, slices, accepted)
             plans.append(PoolPlan(pool=pool, edition=edition, writes=writes))
@@ -208,15 +235,27 @@ def recovered(origin: Origin, pool: str, existing: Iterable[Slice]) -> Edition |
     counted = sum(item.generation == newest for item in slices)
     if not whole or any(item.slice_count != counted for item in whole) or len(whole) != counted:
         return None
-    if not all(isinstance(device.get("name"), str) for item in whole for device in item.devices):
+    devices = [item for item in whole if not item.shared_counters]
+    counters = whole[len(devices) :]
+    # Devices come first, and no slice has both.
+    if any(item.shared_counters for item in whole[: len(devices)]) or any(
+        item.devices for item in counters
+    ):
         return None
-    return Edition(pool=pool, generation=newest, slots=tuple(item.devices for item in whole))
+    edition = Edition(
+        pool=pool,
+        generation=newest,
+        slots=tuple(item.devices for item in devices),
+        counters=tuple(item.shared_counters for item in counters),
+    )
+    every = chain.from_iterable((*edition.slots, *edition.counters))
+    return edition if all(isinstance(one.get("name"), str) for one in every) else None
 
 
 def _next_edition(
     origin: Origin,
     pool: str,
-    devices: Sequence[Device],
+    content: Content,
     existing: Sequence[Slice],
     *,
     edition: Edition | None,
@@ -224,39 +263,70 @@ def _next_edition(
     newest = max((item.generation for item in existing), default=0)
     if edition is None or newest > edition.generation:
         edition = recovered(origin, pool, existing)
-    wanted = {device.name: device_json(device) for device in devices}
+    wanted = {device.name: device_json(device) for device in content.devices}
+    sets = {one.name: counter_set_json(one) for one in content.sets}
     if edition is None:
-        slots = _contents(place((), devices), wanted)
-        return Edition(pool=pool, generation=newest + 1, slots=slots)
+        return Edition(
+            pool=pool,
+            generation=newest + 1,
+            slots=_contents(_placed(place((), content.devices)), wanted),
+            counters=_contents(place_sets((), tuple(sets)), sets),
+        )
+    edition = _with_counters(edition, slots_needed(len(sets)))
     known = {device["name"]: device for device in chain.from_iterable(edition.slots)}
     changed = frozenset(
-        name
-        for name, content in wanted.items()
-        if name in known and not _same_device(content, known[name])
+        name for name, item in wanted.items() if name in known and not _same_item(item, known[name])
     )
-    slots = _contents(place(edition.names, devices, changed=changed), wanted)
-    after = Edition(pool=pool, generation=edition.generation, slots=slots)
-    if _differing(edition, after, changed) > 1:
+    slots = _placed(place(edition.names, content.devices, changed=changed))
+    after = Edition(
+        pool=pool,
+        generation=edition.generation,
+        slots=_contents(slots, wanted),
+        counters=_contents(place_sets(edition.set_names, tuple(sets)), sets),
+    )
+    if _differing(edition, after) > 1:
         return attrs.evolve(after, generation=max(newest, edition.generation) + 1)
     return after
 
 
-def _contents(
-    slots: tuple[tuple[Device, ...], ...], wanted: Mapping[str, DeviceJson]
-) -> tuple[tuple[DeviceJson, ...], ...]:
-    return tuple(tuple(wanted[device.name] for device in slot) for slot in slots)
+def _with_counters(edition: Edition, count: int) -> Edition:
+    """The edition whose last slices are those of counters, if these are empty.
+
+    A server that drops counters leaves an empty slice, which tells a new process nothing; taken for
+    one of devices it would stay for ever, and another be added at each restart.
+    """
+    if edition.counters or not count:
+        return edition
+    devices, last = edition.slots[:-count], edition.slots[-count:]
+    return edition if any(last) else attrs.evolve(edition, slots=devices, counters=last)
 
 
-def _same_device(wanted: DeviceJson, found: DeviceJson) -> bool:
+def _placed(slots: tuple[tuple[Device, ...], ...]) -> Slots:
+    return tuple(tuple(device.name for device in slot) for slot in slots)
+
+
+def _names(slots: SlotsJson) -> Slots:
+    return tuple(tuple(str(item["name"]) for item in slot) for slot in slots)
+
+
+def _contents(slots: Slots, wanted: Mapping[str, DeviceJson]) -> SlotsJson:
+    return tuple(tuple(wanted[name] for name in slot) for slot in slots)
+
+
+def _same_item(wanted: DeviceJson, found: DeviceJson) -> bool:
     return wanted == found or not device_differences(wanted, found)
 
 
-def _differing(before: Edition, after: Edition, changed: frozenset[str]) -> int:
+def _differing(before: Edition, after: Edition) -> int:
     """How many slices have to be written; all of them when their number changes."""
-    if len(before.slots) != len(after.slots):
-        return len(before.slots) + len(after.slots)
-    pairs = zip(before.names, after.names, strict=True)
-    return sum(old != new or not changed.isdisjoint(new) for old, new in pairs)
+    if before.slice_count != after.slice_count:
+        return before.slice_count + after.slice_count
+    pairs = zip((*before.slots, *before.counters), (*after.slots, *after.counters), strict=True)
+    return sum(not _same_slot(old, new) for old, new in pairs)
+
+
+def _same_slot(one: Sequence[DeviceJson], other: Sequence[DeviceJson]) -> bool:
+    return len(one) == len(other) and all(map(_same_item, one, other))
 
 
 def _writes(

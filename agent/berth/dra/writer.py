@@ -20,7 +20,7 @@ from berth.errors import KubeError
 from berth.kube.api import KubeApi, SliceQuery
 from berth.kube.compare import differences
 from berth.kube.slices import Slice
-from berth.model.device import Device
+from berth.model.device import CounterSet, Device
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 
@@ -60,7 +60,9 @@ class SliceWriter:
         self._editions: dict[str, Edition] = {}
         self._accepted: dict[tuple[str, int], Accepted] = {}
 
-    def plan(self, devices: Iterable[Device]) -> tuple[PoolPlan, ...]:
+    def plan(
+        self, devices: Iterable[Device], counter_sets: Iterable[CounterSet] = ()
+    ) -> tuple[PoolPlan, ...]:
         """What is due now for these devices, by pool; a name that comes twice counts once."""
         by_name: dict[str, Device] = {}
         for device in devices:
@@ -73,11 +75,16 @@ class SliceWriter:
             self.observed.slices(),
             editions=self._editions,
             accepted=self._accepted,
+            counter_sets=counter_sets,
         )
         for item in plans:
             if not item.writes and item.edition is not None:
                 self._editions[item.pool] = item.edition
         return plans
+
+    def try_again(self) -> None:
+        """Forget what the server dropped: it is another one now, or has another version."""
+        self._accepted.clear()
 
     async def relist(self) -> None:
         """Read all of our slices anew.
@@ -171,7 +178,7 @@ def _tell(due: PoolPlan, *, took_s: float) -> None:
         "slices written",
         pool=due.pool,
         generation=0 if edition is None else edition.generation,
-        slices=0 if edition is None else len(edition.slots),
+        slices=0 if edition is None else edition.slice_count,
         devices=0 if edition is None else edition.device_count,
         **counts,
         took_s=took_s,

@@ -16,11 +16,11 @@ import attrs
 
 from berth.kube import fields
 from berth.kube.quantity import format_quantity
-from berth.model.device import Attribute, Capacity, Device, Version
+from berth.model.device import Attribute, Capacity, CounterSet, Device, Version
 
 API_VERSION: Final = "resource.k8s.io/v1"
 
-_OWN: Final = frozenset({"driver", "pool", "nodeName", "devices"})
+_OWN: Final = frozenset({"driver", "pool", "nodeName", "devices", "sharedCounters"})
 """Fields of ``spec`` that a node-local driver sets; any other was put there by somebody else."""
 
 
@@ -43,6 +43,8 @@ class Slice:
         slice_count: How many slices the pool has in this generation.
         node_name: The node; empty in a foreign slice that is bound otherwise.
         devices: Devices as JSON, in the order that the scheduler tries them.
+        shared_counters: Counter sets as JSON, which devices in other slices of the pool draw on; a
+            slice with some has no devices (1.35 and later).
         name: Name of the object; empty while it is not created.
         generate_name: Prefix from which the server makes the name at creation.
         uid: Identity of the object; empty while it is not created.
@@ -57,6 +59,7 @@ class Slice:
     slice_count: int
     node_name: str
     devices: tuple[Mapping[str, Any], ...]
+    shared_counters: tuple[Mapping[str, Any], ...] = ()
     name: str = ""
     generate_name: str = ""
     uid: str = ""
@@ -90,6 +93,7 @@ def spec_json(wanted: Slice) -> dict[str, Any]:
         },
         "nodeName": wanted.node_name,
         "devices": list(wanted.devices),
+        "sharedCounters": list(wanted.shared_counters),
         **wanted.others,
     }
     return {key: value for key, value in spec.items() if value not in ("", [])}
@@ -111,6 +115,7 @@ def slice_from_json(value: Any) -> Slice:
         slice_count=fields.integer(pool, "resourceSliceCount"),
         node_name=fields.text(spec, "nodeName"),
         devices=tuple(fields.mappings(spec, "devices")),
+        shared_counters=tuple(fields.mappings(spec, "sharedCounters")),
         name=fields.text(metadata, "name"),
         generate_name=fields.text(metadata, "generateName"),
         uid=fields.text(metadata, "uid"),
@@ -139,7 +144,17 @@ def device_json(device: Device) -> dict[str, Any]:
             {"key": taint.key, "value": taint.value, "effect": taint.effect}
             for taint in device.taints
         ]
+    if device.consumes:
+        result["consumesCounters"] = [
+            {"counterSet": one.counter_set, "counters": _counters_json(one.counters)}
+            for one in device.consumes
+        ]
     return result
+
+
+def counter_set_json(counters: CounterSet) -> dict[str, Any]:
+    """One counter set as a slice's ``spec.sharedCounters`` holds it."""
+    return {"name": counters.name, "counters": _counters_json(counters.counters)}
 
 
 def attribute_json(value: Attribute) -> dict[str, Any]:
@@ -149,6 +164,10 @@ def attribute_json(value: Attribute) -> dict[str, Any]:
     if isinstance(value, bool):
         return {"bool": value}
     return {"int": value} if isinstance(value, int) else {"string": value}
+
+
+def _counters_json(counters: Mapping[str, int]) -> dict[str, Any]:
+    return {name: {"value": format_quantity(amount)} for name, amount in sorted(counters.items())}
 
 
 def _capacity_json(capacity: Capacity) -> dict[str, Any]:

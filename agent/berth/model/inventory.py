@@ -7,7 +7,7 @@ from functools import cached_property
 
 import attrs
 
-from berth.model.device import Device, Nic
+from berth.model.device import CounterSet, Device, Nic
 from berth.model.peripheral import Peripheral
 
 
@@ -19,12 +19,14 @@ class Inventory:
         nics: Every NIC seen or held, offered or not, ordered by name.
         peripherals: Every other device that a group selects or somebody holds, ordered by name.
         devices: What is to be published, in publication order.
+        counter_sets: What devices may draw on, whether one does or not, ordered by name.
         warnings: What an operator should know of this snapshot, one sentence each.
     """
 
     nics: tuple[Nic, ...] = ()
     peripherals: tuple[Peripheral, ...] = ()
     devices: tuple[Device, ...] = ()
+    counter_sets: tuple[CounterSet, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @cached_property

@@ -25,7 +25,7 @@ from berth.host.netlink.nsid import Nsid
 from berth.host.scan import HostScan, Scanner
 from berth.host.sysfs import Sysfs
 from berth.host.uevents import ProductNames, Uevent
-from berth.model.device import Exclusion
+from berth.model.device import CounterSet, Exclusion
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
 from berth.node.given import Given
@@ -102,6 +102,7 @@ class Discovery:
         stirred: Called when something changed that may bring a NIC home.
         driver: Our driver's name.
         stocks: Who keeps the other devices, each sort.
+        counters: What parts of divided devices draw on.
         given: What the device plugin gave.
         scanner: Looks at the machine; ``None`` for one over ``sysfs``.
         watch: Listens to the machine.
@@ -118,6 +119,7 @@ class Discovery:
         stirred: Callable[[], None],
         driver: str = "",
         stocks: Sequence[Stocked] = (),
+        counters: Latest[tuple[CounterSet, ...]] | None = None,
         given: Shelf[Given] | None = None,
         scanner: Looks | None = None,
         watch: Watch = watch_machine,
@@ -126,6 +128,7 @@ class Discovery:
         self._records = records
         self._driver = driver
         self._stocks = tuple(stocks)
+        self._counters = counters or Latest(())
         self._given = given
         self._table = table
         self._scanner = scanner or Scanner(sysfs, product=ProductNames().of_function)
@@ -211,6 +214,7 @@ class Discovery:
             for stock in self._stocks:
                 nursery.start_soon(self._follow, stock.peripherals)
                 nursery.start_soon(self._follow, stock.warnings)
+            nursery.start_soon(self._follow, self._counters)
             if self._given is not None:
                 nursery.start_soon(self._follow, self._given.changes)
             await self._look_or_wait()
@@ -267,6 +271,7 @@ class Discovery:
             own_addresses=tuple(self._own_addresses()),
             driver=self._driver,
             peripherals=tuple(one for stock in self._stocks for one in stock.peripherals.get()),
+            counter_sets=self._counters.get(),
             remarks=tuple(text for stock in self._stocks for text in stock.warnings.get()),
             given=self._given.all() if self._given is not None else (),
         )

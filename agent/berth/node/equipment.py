@@ -96,6 +96,7 @@ def _device(one: Peripheral, held_by_plugin_of: str) -> Device:
         shared=one.slots > 1,
         taints=(taint,) if held_by_plugin_of else (),
         bucket=f"{one.type}/{one.group}",
+        consumes=one.consumes,
     )
 
 
@@ -127,6 +128,8 @@ def _as_held(seen: Peripheral, holding: _Holding) -> Peripheral:
         ids=then.ids,
         slots=then.slots,
         capacity=then.capacity,
+        # What is excluded draws on nothing by itself, but is still there while it is held.
+        consumes=seen.consumes or then.consumes,
         held_by=holding.holders,
     )
 

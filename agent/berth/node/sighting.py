@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from berth.config.nic import NicGroup, NicTable
-from berth.model.device import RETURNING, Exclusion, Nic, NicKind, NicMode
+from berth.model.device import RETURNING, CounterSet, Exclusion, Nic, NicKind, NicMode
 from berth.model.names import device_name, printable
 from berth.model.peripheral import Peripheral
 from berth.nic.exclusion import Circumstances, exclude
@@ -56,6 +56,7 @@ class Outlook:
         own_addresses: Addresses by which the node is reached.
         driver: Our driver's name, the domain of taints.
         peripherals: What the sources of other devices saw last.
+        counter_sets: What parts of divided devices draw on, by the same sources.
         given: What the device plugin has given.
         remarks: What those sources have to say of the settings.
     """
@@ -67,6 +68,7 @@ class Outlook:
     own_addresses: tuple[str, ...] = ()
     driver: str = ""
     peripherals: tuple[Peripheral, ...] = ()
+    counter_sets: tuple[CounterSet, ...] = ()
     given: Sequence[Given] = ()
     remarks: tuple[str, ...] = ()
 

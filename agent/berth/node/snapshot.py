@@ -75,6 +75,7 @@ def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
                 *published(peripherals, outlook.given, driver=outlook.driver),
                 *publication.devices,
             ),
+            counter_sets=outlook.counter_sets,
             warnings=(
                 *publication.warnings,
                 *outlook.remarks,

@@ -1,11 +1,13 @@
 """A small scheduler: gives the devices in the slices to the requests of one claim, first fit.
 
 It follows the real one in what an allocation looks like (shares, consumed capacity, subrequests,
-configuration of classes before that of the claim) and in the order in which it tries. It knows one
+configuration of classes before that of the claim), in the order in which it tries, and in what the
+counters of a pool (`berth.rehearsal.counting`) let it give together. It knows one
 node, reads as much of CEL as `berth.rehearsal.cel` does, and takes a selector or constraint that it
 cannot judge as met, with a note.
 
-Source: KC §7.1, §9.4; ``dynamic-resource-allocation/structured`` of Kubernetes 1.37 for the order.
+Source: KC §7.1, §9.3, §9.4; ``dynamic-resource-allocation/structured`` of Kubernetes 1.37 for the
+order.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import attrs
 from berth.errors import ClaimError
 from berth.kube.quantity import format_quantity, parse_quantity
 from berth.rehearsal.cel import Unread, selects
+from berth.rehearsal.counting import Amounts, covers, is_valid, less, stock_of
 from berth.rehearsal.shares import consumed_by
 
 Json: TypeAlias = "Mapping[str, Any]"
@@ -47,6 +50,10 @@ class _Offer:
     @property
     def key(self) -> tuple[str, str, str]:
         return self.driver, self.pool, self.device["name"]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.driver, self.pool
 
     @property
     def is_shared(self) -> bool:
@@ -98,8 +105,10 @@ def allocate(
     Raises:
         ClaimError: Some request finds no device; the text says which, and what stood in the way.
     """
+    pools = _pools(slices, node)
     search = _Search(
-        offers=tuple(_offers(slices, node)),
+        offers=tuple(_offers(pools)),
+        stocks={place: stock_of(found) for place, found in pools.items()},
         classes={item["metadata"]["name"]: item for item in classes},
         used=tuple(_used(claims)),
         constraints=claim["spec"]["devices"].get("constraints") or (),
@@ -133,6 +142,7 @@ class _Search:
         self,
         *,
         offers: Sequence[_Offer],
+        stocks: Mapping[tuple[str, str], Amounts],
         classes: Mapping[str, Json],
         used: Sequence[Json],
         constraints: Sequence[Json],
@@ -143,6 +153,11 @@ class _Search:
         self._offers = offers
         self._used = used
         self._constraints = constraints
+        given = {_key(result) for result in used}
+        self._left = {
+            place: less(stock, (o.device for o in offers if o.place == place and o.key in given))
+            for place, stock in stocks.items()
+        }
 
     def find(
         self, requests: Sequence[Json], granted: tuple[_Grant, ...]
@@ -172,6 +187,9 @@ class _Search:
         if count == 0:
             return self.find(later, granted)
         for place, offer in enumerate(offers):
+            if not self._covers(ask, offer, granted):
+                self.reasons.append(f"{offer.device['name']} draws on counters that are in use")
+                continue
             grant = self._take(ask, offer, granted)
             if grant is None:
                 self.reasons.append(f"{offer.device['name']} is in use")
@@ -183,6 +201,17 @@ class _Search:
             if found is not None:
                 return found
         return None
+
+    def _covers(self, ask: _Ask, offer: _Offer, granted: Sequence[_Grant]) -> bool:
+        """Whether the counters of its pool let a device be given beside what is given already."""
+        now = {
+            grant.offer.key: grant.offer.device
+            for grant in granted
+            if grant.offer.place == offer.place and not grant.ask.is_admin
+        }
+        if ask.is_admin or offer.key in now or any(_key(one) == offer.key for one in self._used):
+            return True
+        return covers(less(self._left[offer.place], now.values()), offer.device)
 
     def _take(self, ask: _Ask, offer: _Offer, granted: Sequence[_Grant]) -> _Grant | None:
         """The device for the request, unless it or too much of it is taken."""
@@ -252,20 +281,27 @@ def _asks(request: Json) -> Iterator[_Ask]:
         yield _Ask(name=request["name"], body=request["exactly"])
 
 
-def _offers(slices: Iterable[Json], node: str) -> Iterator[_Offer]:
-    """Devices of complete pools, of their highest generation only."""
+def _pools(slices: Iterable[Json], node: str) -> Mapping[tuple[str, str], Sequence[Json]]:
+    """Complete and valid pools by driver and name: the slices of their highest generation only."""
     pools: dict[tuple[str, str], list[Json]] = {}
     for item in slices:
         spec = item["spec"]
         if spec.get("nodeName") == node:
             pools.setdefault((spec["driver"], spec["pool"]["name"]), []).append(item)
-    for (driver, pool), found in pools.items():
+    whole = {}
+    for place, found in pools.items():
         newest = max(item["spec"]["pool"]["generation"] for item in found)
         current = [item for item in found if item["spec"]["pool"]["generation"] == newest]
-        if len(current) == current[0]["spec"]["pool"]["resourceSliceCount"]:
-            for item in sorted(current, key=lambda one: str(one["metadata"]["name"])):
-                for device in item["spec"].get("devices") or ():
-                    yield _Offer(driver=driver, pool=pool, device=device)
+        if len(current) == current[0]["spec"]["pool"]["resourceSliceCount"] and is_valid(current):
+            whole[place] = sorted(current, key=lambda one: str(one["metadata"]["name"]))
+    return whole
+
+
+def _offers(pools: Mapping[tuple[str, str], Sequence[Json]]) -> Iterator[_Offer]:
+    for (driver, pool), found in pools.items():
+        for item in found:
+            for device in item["spec"].get("devices") or ():
+                yield _Offer(driver=driver, pool=pool, device=device)
 
 
 def _used(claims: Iterable[Json]) -> Iterator[Json]:

@@ -45,6 +45,8 @@ class FakeApi:
         self.refuse: Callable[[str, Slice], None] = lambda _verb, _slice: None
         self.store: Callable[[Slice], Slice] = lambda item: item
         self.fail: KubeError | None = None
+        self.version: ServerVersion | KubeError = ServerVersion(major=1, minor=37, text="v1.37.2")
+        self.versions_asked = 0
         self._watches: list[tuple[SliceQuery, Callable[[SliceEvent], None]]] = []
         self._cut = False
         self._version = 100
@@ -156,7 +158,10 @@ class FakeApi:
     async def server_version(self) -> ServerVersion:
         """Give a version."""
         await trio.lowlevel.checkpoint()
-        return ServerVersion(major=1, minor=37, text="v1.37.2")
+        self.versions_asked += 1
+        if isinstance(self.version, KubeError):
+            raise self.version
+        return self.version
 
     def local_endpoints(self) -> tuple[str, ...]:
         """Have no connection."""

@@ -8,8 +8,16 @@ import attrs
 import pytest
 
 from berth.errors import RemoteProtocolError
-from berth.kube.slices import Owner, Slice, attribute_json, device_json, slice_from_json, slice_json
-from berth.model.device import Capacity, CapacityRange, Device, Version
+from berth.kube.slices import (
+    Owner,
+    Slice,
+    attribute_json,
+    counter_set_json,
+    device_json,
+    slice_from_json,
+    slice_json,
+)
+from berth.model.device import Capacity, CapacityRange, Consumption, CounterSet, Device, Version
 
 SHARED = Device(
     name="parent-1",
@@ -68,6 +76,31 @@ def test_exclusive_device_has_no_capacity_and_no_sharing() -> None:
     plain = Device(name="nic-1", identity="i", type="nic", group="g", attributes={"type": "nic"})
 
     assert device_json(plain) == {"name": "nic-1", "attributes": {"type": {"string": "nic"}}}
+
+
+def test_counters_are_quantities_below_their_set() -> None:
+    """What a device draws and what there is are written in the same form."""
+
+    draws = Consumption(counter_set="gpu-0", counters={"memory-slice-0": 1, "memory": 10 * 2**30})
+    part = Device(name="m", identity="i", type="mig", group="g", attributes={}, consumes=(draws,))
+    counters = {"memory": {"value": "10Gi"}, "memory-slice-0": {"value": "1"}}
+
+    assert device_json(part)["consumesCounters"] == [{"counterSet": "gpu-0", "counters": counters}]
+    assert counter_set_json(CounterSet(name="gpu-0", counters=draws.counters)) == {
+        "name": "gpu-0",
+        "counters": counters,
+    }
+
+
+def test_slice_of_counters_is_read_back_as_it_was_written() -> None:
+    """It has no devices, and its counters are no foreign edit."""
+
+    sets = (counter_set_json(CounterSet(name="gpu-0", counters={"memory": 1})),)
+    wanted = attrs.evolve(WANTED, devices=(), shared_counters=sets)
+    value = slice_json(wanted)
+
+    assert "devices" not in value["spec"]
+    assert slice_from_json(value) == wanted
 
 
 @pytest.mark.parametrize(

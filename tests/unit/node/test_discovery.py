@@ -23,7 +23,7 @@ from berth.host.netlink.nsid import Nsid
 from berth.host.scan import HostScan
 from berth.host.sysfs import Sysfs
 from berth.host.uevents import Uevent
-from berth.model.device import Exclusion
+from berth.model.device import CounterSet, Exclusion
 from berth.node import discovery as module
 from berth.node.discovery import (
     PAUSE_LIMIT_S,
@@ -119,6 +119,7 @@ class Bed:
     heard: Callable[[Sequence[Event]], None] = lambda _: None
     plugged: Callable[[Sequence[Uevent]], None] = lambda _: None
     own: list[str] = attrs.field(factory=list)
+    counters: Latest[tuple[CounterSet, ...]] = attrs.field(factory=lambda: Latest(()))
 
     @property
     def looks(self) -> int:
@@ -135,6 +136,7 @@ class Bed:
 def _bed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Bed:
     machine.nic("ens1f0", PF)
     eyes, book = Eyes(machine), HeldBook()
+    counters: Latest[tuple[CounterSet, ...]] = Latest(())
     monkeypatch.setattr(module, "run_in_thread", eyes.run_in_thread)
 
     async def watch(
@@ -155,9 +157,11 @@ def _bed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Bed:
             toward=lambda: ("203.0.113.9",),
             own_addresses=lambda: tuple(bed.own),
             stirred=lambda: bed.stirred.append(trio.current_time()),
+            counters=counters,
             scanner=eyes,
             watch=watch,
         ),
+        counters=counters,
         eyes=eyes,
         book=book,
         machine=machine,
@@ -208,6 +212,17 @@ async def test_idle_discovery_looks_at_nothing(autojump_clock: MockClock, runnin
 
     assert running.looks == 1
     assert running.discovery.inventory.version == version
+
+
+async def test_other_counters_are_told_by_a_look(autojump_clock: MockClock, running: Bed) -> None:
+    """A GPU whose parts are the same may still have more to draw on."""
+
+    sets = (CounterSet(name="gpu-0-counters", counters={"memory": 1}),)
+    running.counters.set(sets)
+    await trio.sleep(10)
+
+    assert running.looks == 2
+    assert running.discovery.inventory.get().counter_sets == sets
 
 
 async def test_first_event_after_a_quiet_time_is_answered_almost_at_once(

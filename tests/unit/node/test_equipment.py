@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from berth.model.device import Exclusion, Taint
+from berth.model.device import Consumption, Exclusion, Taint
 from berth.model.peripheral import ABSENT, Door, Peripheral
 from berth.node.equipment import equip, of_resource, published
 from berth.node.record import ClaimRecord, HeldDevice
@@ -123,6 +123,18 @@ def test_published_in_the_order_of_types() -> None:
 
     assert [device.name for device in devices] == ["gpu-0", "kvm-dev-kvm", "modem-0", "modem-1"]
     assert [device.shared for device in devices] == [False, True, False, False]
+
+
+def test_published_draws_on_counters_also_while_it_is_held() -> None:
+    """A part that no group selects any more draws what it drew, until its claim ends."""
+
+    draws = (Consumption(counter_set="gpu-0-counters", counters={"memory": 1}),)
+    part = attrs.evolve(modem(), consumes=draws)
+    unselected = attrs.evolve(modem(), exclusion=Exclusion(reason="no-group"))
+    found = equip([unselected], [], [given(part)])
+
+    assert [one.consumes for one in published([part, modem(1)], [], driver=DRIVER)] == [draws, ()]
+    assert [one.consumes for one in published(found, [], driver=DRIVER)] == [draws]
 
 
 def test_plugin_alone_and_excluded_are_not_published() -> None:

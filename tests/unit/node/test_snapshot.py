@@ -11,7 +11,7 @@ import pytest
 
 from berth.config.match import PfPattern
 from berth.config.nic import AliasSet, NicGroup, NicShared, NicTable
-from berth.model.device import Device, Exclusion, Nic, NicKind, NicMode
+from berth.model.device import CounterSet, Device, Exclusion, Nic, NicKind, NicMode
 from berth.nic.facts import Home
 from berth.node.record import ClaimRecord
 from berth.node.sighting import Memory, Outlook, Pin
@@ -54,6 +54,14 @@ def _nic(snapshot: Snapshot, identity: str = NIC) -> Nic:
 
 def _published(snapshot: Snapshot) -> dict[str, Device]:
     return {device.name: device for device in snapshot.inventory.devices}
+
+
+def test_counter_sets_go_with_the_inventory(machine: Machine) -> None:
+    """Parts of divided devices draw on them."""
+
+    sets = (CounterSet(name="gpu-0-counters", counters={"memory": 1}),)
+
+    assert _judge(machine, counter_sets=sets).inventory.counter_sets == sets
 
 
 # Free devices

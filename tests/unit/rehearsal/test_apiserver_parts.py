@@ -58,6 +58,23 @@ def test_server_of_1_34_drops_what_its_gates_hold_back() -> None:
     assert stored["spec"]["devices"] == [{"name": "a", "capacity": {"slots": {"value": "8"}}}]
 
 
+def test_server_of_1_34_drops_counters() -> None:
+    """What is left of a slice of counter sets is an empty one."""
+
+    counters = {"memory": {"value": "1Gi"}}
+    part = {"name": "a", "consumesCounters": [{"counterSet": "s", "counters": counters}]}
+    sets = slice_of()
+    sets["spec"]["sharedCounters"] = [{"name": "s", "counters": counters}]
+    del sets["spec"]["devices"]
+    server = ApiServer(gates=gates.GATES_1_34)
+
+    assert server.put(SLICES, slice_of(part))["spec"]["devices"] == [{"name": "a"}]
+    assert "sharedCounters" not in server.put(SLICES, sets)["spec"]
+    assert ApiServer().put(SLICES, sets)["spec"]["sharedCounters"] == [
+        {"name": "s", "counters": counters}
+    ]
+
+
 def test_gate_that_is_off_keeps_fields_that_are_in_use() -> None:
     """A server that was downgraded does not cripple what it holds."""
 

@@ -345,3 +345,96 @@ def test_consumed_by_rounds_up_to_a_valid_amount(
     """Amounts follow the request policy: default, values, range and step."""
 
     assert consumed_by(capacity, wanted) == expected
+
+
+PARTS = (*CLASSES, device_class("mig", "mig"))
+
+
+def part(name: str, *places: int, of: str = "gpu", **more: Any) -> dict[str, Any]:
+    """A part that draws on places of a whole."""
+    counters = {f"place-{place}": {"value": "1"} for place in places}
+    return device(name, "mig", consumesCounters=[{"counterSet": of, "counters": counters}], **more)
+
+
+def divided(*parts: Json, of: str = "gpu", places: int = 4) -> tuple[dict[str, Any], ...]:
+    """A pool of parts, and the slice with the counters of their whole."""
+    first, second = pool(*parts, count=2), pool(count=2, name="s1")
+    del second["spec"]["devices"]
+    counters = {f"place-{place}": {"value": "1"} for place in range(places)}
+    second["spec"]["sharedCounters"] = [{"name": of, "counters": counters}]
+    return first, second
+
+
+def names_of(allocation: Json) -> list[str]:
+    """Names of the devices that were given."""
+    return [result["device"] for result in allocation["devices"]["results"]]
+
+
+def given_before(name: str, *, admin: bool = False) -> dict[str, Any]:
+    """A claim that has a part."""
+    result = {"request": "r", "driver": "berth.dev", "pool": "p", "device": name}
+    looks = {"adminAccess": True} if admin else {}
+    status = {"allocation": {"devices": {"results": [{**result, **looks}]}}}
+    return {**claim(exactly(), name="before"), "status": status}
+
+
+def test_allocate_gives_no_two_parts_that_overlap() -> None:
+    """The second of a claim's two parts is the first that still fits."""
+
+    slices = divided(part("a", 0, 1), part("b", 1, 2), part("c", 2, 3))
+
+    found = give(claim(exactly(class_="mig", count=2)), *slices, classes=PARTS)
+
+    assert names_of(found) == ["a", "c"]
+
+
+def test_allocate_counts_what_other_claims_draw() -> None:
+    """What they have is taken; what they only look at is not."""
+
+    slices = divided(part("a", 0, 1), part("b", 1, 2), part("c", 3))
+    wanted = claim(exactly(class_="mig"))
+
+    found = give(wanted, *slices, classes=PARTS, claims=[given_before("b")])
+    assert names_of(found) == ["c"]
+    looked = give(wanted, *slices, classes=PARTS, claims=[given_before("b", admin=True)])
+    assert names_of(looked) == ["a"]
+
+
+def test_allocate_says_that_counters_stand_in_the_way() -> None:
+    """Every part overlaps the one that is given."""
+
+    slices = divided(part("a", 0, 1), part("b", 1, 2))
+
+    with pytest.raises(ClaimError, match="b draws on counters that are in use"):
+        give(claim(exactly(class_="mig")), *slices, classes=PARTS, claims=[given_before("a")])
+
+
+def test_allocate_counts_a_shared_device_once() -> None:
+    """Two shares of one part draw what the part draws."""
+
+    slots = {"slots": {"value": "2", "requestPolicy": {"default": "1", "validValues": ["1"]}}}
+    slices = divided(part("a", 0, allowMultipleAllocations=True, capacity=slots))
+
+    found = give(claim(exactly(class_="mig", count=2)), *slices, classes=PARTS)
+
+    assert names_of(found) == ["a", "a"]
+
+
+def test_allocate_lets_a_looker_have_what_is_drawn() -> None:
+    """Admin access draws nothing."""
+
+    slices = divided(part("a", 0), part("b", 0))
+    looks = exactly("look", class_="mig", adminAccess=True, allocationMode="All")
+
+    found = give(claim(exactly(class_="mig"), looks), *slices, classes=PARTS)
+
+    assert names_of(found) == ["a", "a", "b"]
+
+
+def test_allocate_passes_over_a_pool_whose_counters_are_not_there() -> None:
+    """One device that draws on an unknown set makes the pool invalid."""
+
+    slices = divided(part("a", 0), part("b", 1, of="other"))
+
+    with pytest.raises(ClaimError, match="0 of 0 published devices fit"):
+        give(claim(exactly(class_="mig")), *slices, classes=PARTS)

@@ -16,6 +16,7 @@ CONSUMABLE: Final = "DRAConsumableCapacity"
 TAINTS: Final = "DRADeviceTaints"
 PARTITIONABLE: Final = "DRAPartitionableDevices"
 PARTITION_TYPE: Final = "DRAPartitionableDevicesType"
+GROUPS: Final = "DRADeviceCompatibilityGroups"
 BINDING: Final = "DRADeviceBindingConditions"
 LISTS: Final = "DRAListTypeAttributes"
 ALLOCATABLE: Final = "DRANodeAllocatableResources"
@@ -46,6 +47,7 @@ _DEVICE_FIELDS: Final = {
     "allowMultipleAllocations": CONSUMABLE,
     "nodeAllocatableResources": ALLOCATABLE,
 }
+_CONSUMPTION_FIELDS: Final = {"compatibilityGroups": GROUPS}
 _CAPACITY_FIELDS: Final = {"requestPolicy": CONSUMABLE}
 _ATTRIBUTE_FIELDS: Final = dict.fromkeys(("bools", "ints", "strings", "versions"), LISTS)
 
@@ -65,6 +67,8 @@ def _gated(spec: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
     yield from _present(spec, _SPEC_FIELDS)
     for device in spec.get("devices") or []:
         yield from _present(device, _DEVICE_FIELDS)
+        for drawn in device.get("consumesCounters") or []:
+            yield from _present(drawn, _CONSUMPTION_FIELDS)
         for capacity in (device.get("capacity") or {}).values():
             yield from _present(capacity, _CAPACITY_FIELDS)
         for attribute in (device.get("attributes") or {}).values():

@@ -45,9 +45,14 @@ class MapOf:
 
 @attrs.frozen
 class Fields:
-    """An object with known keys."""
+    """An object with known keys.
+
+    Attributes:
+        zeros: Quantities that the server writes as 0 where they are not given.
+    """
 
     members: Mapping[str, Shape]
+    zeros: frozenset[str] = frozenset()
 
 
 Shape: TypeAlias = "Leaf | ListOf | MapOf | Fields"
@@ -73,13 +78,15 @@ _POLICY: Final = Fields(
         "validRange": Fields({"min": _QUANTITY, "max": _QUANTITY, "step": _QUANTITY}),
     }
 )
-_COUNTERS: Final = MapOf(Fields({"value": _QUANTITY}))
+_COUNTERS: Final = MapOf(Fields({"value": _QUANTITY}, frozenset({"value"})))
 _TAINT: Final = Fields({"key": _TEXT, "value": _TEXT, "effect": _TEXT, "timeAdded": _TEXT})
 _DEVICE: Final = Fields(
     {
         "name": _TEXT,
         "attributes": MapOf(_ATTRIBUTE),
-        "capacity": MapOf(Fields({"value": _QUANTITY, "requestPolicy": _POLICY})),
+        "capacity": MapOf(
+            Fields({"value": _QUANTITY, "requestPolicy": _POLICY}, frozenset({"value"}))
+        ),
         "consumesCounters": ListOf(
             Fields(
                 {"counterSet": _TEXT, "counters": _COUNTERS, "compatibilityGroups": ListOf(_TEXT)}
@@ -178,11 +185,12 @@ def conform(value: Any, shape: Shape, path: str, unknown: list[str]) -> Any:
             key: conform(item, shape.item, f"{path}[{key}]", unknown) for key, item in value.items()
         }
     unknown += [f"{path}.{key}" for key in value if key not in shape.members]
-    return {
+    known = {
         key: conform(item, shape.members[key], f"{path}.{key}", unknown)
         for key, item in value.items()
         if key in shape.members and item is not None
     }
+    return {**dict.fromkeys(shape.zeros, "0"), **known}
 
 
 def _leaf(value: Any, leaf: Leaf, path: str) -> Any:

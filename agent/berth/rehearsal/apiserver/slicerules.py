@@ -1,7 +1,7 @@
 """Which ResourceSlices the API server takes.
 
 Paths and verdicts are those of kube-apiserver 1.37.2, the wording is our own. Not checked: node
-selectors, counters and node-allocatable resources in depth, which no driver of ours writes yet.
+selectors and node-allocatable resources in depth, which no driver of ours writes yet.
 
 Source: ``pkg/apis/resource/validation/validation.go`` of 1.37.2 (KC §4.1 to §4.3, §9).
 """
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from berth.model.names import is_dns_label, is_dns_subdomain
 from berth.rehearsal.apiserver.capacityrules import check_capacity
+from berth.rehearsal.apiserver.counterrules import check_consumption, check_counter_sets
 from berth.rehearsal.apiserver.problems import (
     DUPLICATE,
     INVALID,
@@ -64,7 +65,9 @@ def check_slice(spec: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[
         problems.append(
             Problem("spec", INVALID, "only one of `sharedCounters` or `devices` is allowed")
         )
-    return [*problems, *_check_devices(spec), *_check_skipped(spec)]
+    problems += _check_devices(spec)
+    problems += check_counter_sets(spec.get("sharedCounters") or [], "spec.sharedCounters")
+    return [*problems, *_check_skipped(spec)]
 
 
 def check_driver(name: str, path: str) -> Iterator[Problem]:
@@ -207,6 +210,7 @@ def _check_device(device: Mapping[str, Any], path: str, *, per_device: bool) -> 
     for key, entry in capacity.items():
         yield from _check_qualified_name(key, f"{path}.capacity")
         yield from check_capacity(entry, f"{path}.capacity[{key}]", shared=shared)
+    yield from check_consumption(device.get("consumesCounters") or [], f"{path}.consumesCounters")
     yield from _check_taints(device.get("taints") or [], f"{path}.taints")
     yield from _check_conditions(device, path)
     if not per_device and {"nodeName", "nodeSelector", "allNodes"} & device.keys():

@@ -277,8 +277,9 @@ class Verbs:
                 taint.setdefault("timeAdded", self.timestamp())
         stored = old["spec"] if old is not None else None
         gates.drop_disabled(spec, stored, self._gates)
-        value["spec"] = spec
         problems = check_slice(spec, stored)
+        # They are checked as they came, and stored without what is empty.
+        value["spec"] = {key: item for key, item in spec.items() if item != []}
         if not problems:
             callers.apply_policy(caller, call, spec)
         return problems

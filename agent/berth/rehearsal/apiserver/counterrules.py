@@ -1,0 +1,64 @@
+"""Which counters of a slice the API server takes: sets, and what devices draw on them.
+
+Whether a device draws on a set that its pool has is not asked here: the two lie in slices of their
+own, and it is the scheduler that looks.
+
+Source: ``pkg/apis/resource/validation/validation.go`` of 1.37.2 (KC §4.1, §9.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from berth.model.names import is_dns_label
+from berth.rehearsal.apiserver.problems import DUPLICATE, INVALID, REQUIRED, TOO_MANY, Problem
+
+SETS_LIMIT: Final = 8
+CONSUMPTIONS_LIMIT: Final = 2
+COUNTERS_LIMIT: Final = 32
+
+
+def check_counter_sets(sets: Sequence[Mapping[str, Any]], path: str) -> Iterator[Problem]:
+    """The faults of a slice's ``sharedCounters``."""
+    yield from _check_all(sets, path, key="name", limit=SETS_LIMIT)
+
+
+def check_consumption(drawn: Sequence[Mapping[str, Any]], path: str) -> Iterator[Problem]:
+    """The faults of a device's ``consumesCounters``."""
+    yield from _check_all(drawn, path, key="counterSet", limit=CONSUMPTIONS_LIMIT)
+
+
+def _check_all(
+    items: Sequence[Mapping[str, Any]], path: str, *, key: str, limit: int
+) -> Iterator[Problem]:
+    if len(items) > limit:
+        yield Problem(path, TOO_MANY, f"must have at most {limit} items", len(items))
+        return
+    seen: set[str] = set()
+    for index, item in enumerate(items):
+        place, name = f"{path}[{index}]", item.get(key, "")
+        if not name:
+            yield Problem(f"{place}.{key}", REQUIRED, "")
+        else:
+            yield from _check_label(name, f"{place}.{key}")
+        yield from _check_counters(item.get("counters") or {}, f"{place}.counters")
+        if name in seen:
+            yield Problem(place, DUPLICATE, "", name)
+        seen.add(name)
+
+
+def _check_counters(counters: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    if not counters:
+        yield Problem(path, REQUIRED, "")
+    elif len(counters) > COUNTERS_LIMIT:
+        rule = f"must have at most {COUNTERS_LIMIT} items"
+        yield Problem(path, TOO_MANY, rule, len(counters))
+    else:
+        for name in counters:
+            yield from _check_label(name, path)
+
+
+def _check_label(name: str, path: str) -> Iterator[Problem]:
+    if not is_dns_label(name):
+        yield Problem(path, INVALID, "must be a lower-case DNS label", name)

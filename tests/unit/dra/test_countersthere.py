@@ -1,0 +1,212 @@
+"""What the publisher makes of servers that take counters, drop them, or do not say."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from berth.dra.history import NodeHistory
+from berth.dra.nodename import NodeChoice
+from berth.dra.publisher import Publisher
+from berth.errors import KubeError
+from berth.kube.api import Node, ServerVersion
+from berth.kube.slices import Slice
+from berth.model.inventory import Inventory
+from berth.runtime.files import Folder
+from berth.runtime.latest import Latest
+from tests.unit.dra.fakeapi import FakeApi
+from tests.unit.dra.shelf import counter_set, nics, part
+
+DIVIDED = Inventory(devices=(part(0), part(1)), counter_sets=(counter_set(),))
+
+
+class NoHistory(NodeHistory):
+    """Nobody published before."""
+
+    async def read(self) -> tuple[str, ...]:
+        """Give no name."""
+        await trio.lowlevel.checkpoint()
+        return ()
+
+    async def write(self, _: object) -> None:
+        """Keep nothing."""
+        await trio.lowlevel.checkpoint()
+
+
+@attrs.frozen
+class Scene:
+    """A publisher at work, and its server."""
+
+    api: FakeApi
+    inventory: Latest[Inventory | None]
+    publisher: Publisher
+
+    def counted(self) -> tuple[int, int]:
+        """How many counter sets stand on the server, and how many devices draw on one."""
+        owned = self.api.owned()
+        drawing = [one for item in owned for one in item.devices if "consumesCounters" in one]
+        return sum(len(item.shared_counters) for item in owned), len(drawing)
+
+
+Open = Callable[..., AbstractAsyncContextManager[Scene]]
+
+
+@pytest.fixture
+def scene() -> Open:
+    """Give a way to start a publisher of a node with a divided GPU."""
+
+    @asynccontextmanager
+    async def begin(api: FakeApi, first: Inventory = DIVIDED) -> AsyncIterator[Scene]:
+        inventory: Latest[Inventory | None] = Latest(first)
+        publisher = Publisher(
+            api=api,
+            driver="berth.dev",
+            inventory=inventory,
+            choice=NodeChoice(name="worker-7"),
+            history=NoHistory(Folder(Path("/nowhere"))),
+            chance=lambda: 0.0,
+        )
+        async with trio.open_nursery() as nursery:
+            await nursery.start(publisher.run)
+            await trio.sleep(1)
+            yield Scene(api=api, inventory=inventory, publisher=publisher)
+            nursery.cancel_scope.cancel()
+
+    return begin
+
+
+def server(major: int = 1, minor: int = 37) -> FakeApi:
+    """A server of some version."""
+    api = FakeApi(Node(name="worker-7", uid="node-uid"))
+    api.version = ServerVersion(major=major, minor=minor, text=f"v{major}.{minor}.0")
+    return api
+
+
+def drop_counters(item: Slice) -> Slice:
+    """What a server without the feature makes of a slice."""
+    devices = [dict(device) for device in item.devices]
+    for device in devices:
+        device.pop("consumesCounters", None)
+    return attrs.evolve(item, devices=tuple(devices), shared_counters=())
+
+
+@pytest.mark.parametrize(
+    ("major", "minor", "counted"),
+    [(1, 34, (0, 0)), (1, 35, (0, 0)), (1, 36, (1, 2)), (1, 37, (1, 2)), (2, 0, (1, 2))],
+)
+async def test_counters_are_written_where_the_server_takes_them(
+    autojump_clock: MockClock, scene: Open, major: int, minor: int, counted: tuple[int, int]
+) -> None:
+    """From 1.36 on; before, neither sets nor what devices draw; asked once, then silence."""
+
+    async with scene(server(major, minor)) as it:
+        assert it.counted() == counted
+        written = len(it.api.requests)
+        await trio.sleep(3600)
+
+        assert len(it.api.requests) == written == (2 if counted[0] else 1)
+        assert it.api.versions_asked == 1
+
+
+async def test_version_is_not_asked_for_without_counters(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """Nothing depends on it."""
+
+    async with scene(server(), Inventory(devices=nics(2))) as it:
+        assert it.api.versions_asked == 0
+
+
+async def test_dropped_counters_are_not_sent_again(autojump_clock: MockClock, scene: Open) -> None:
+    """A server of the right version with the gate off, and a new process that finds its slices."""
+
+    api = server()
+    api.store = drop_counters
+    async with scene(api) as it:
+        assert it.counted() == (0, 0)
+        assert len(api.requests) == 2
+        await trio.sleep(3600)
+        assert len(api.requests) == 2
+    for number in range(1, 3):
+        async with scene(api):
+            await trio.sleep(3600)
+            # Each life tries once.
+            assert len(api.requests) == 2 + 2 * number
+            assert len(api.owned()) == 2
+
+
+async def test_dropped_counters_are_tried_again_on_another_version(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """The watch breaks when a server ends; what answers then may know more."""
+
+    api = server(1, 36)
+    api.store = drop_counters
+    async with scene(api) as it:
+        api.cut_watches()
+        api.mend_watches()
+        await trio.sleep(1)
+        assert (api.versions_asked, len(api.requests)) == (2, 2)
+
+        api.cut_watches()
+        api.store = lambda item: item
+        api.version = ServerVersion(major=1, minor=37, text="v1.37.2")
+        api.mend_watches()
+        await trio.sleep(1)
+
+        assert it.counted() == (1, 2)
+        assert {item.generation for item in api.owned()} == {1}
+
+
+async def test_counters_come_and_go_with_the_servers_version(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """An upgrade adds them, and a way back takes them out."""
+
+    api = server(1, 35)
+    async with scene(api) as it:
+        for minor, counted in ((36, (1, 2)), (35, (0, 0))):
+            api.cut_watches()
+            api.version = ServerVersion(major=1, minor=minor, text=f"v1.{minor}.0")
+            api.mend_watches()
+            await trio.sleep(2)
+
+            assert it.counted() == counted
+
+
+async def test_version_that_is_withheld_means_no_counters(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """Devices are published all the same."""
+
+    api = server()
+    api.version = KubeError("/version", "forbidden", status=403)
+    async with scene(api) as it:
+        assert it.counted() == (0, 0)
+        assert len(api.devices()) == 2
+        assert it.publisher.statistics().state == "published"
+
+
+async def test_version_is_asked_again_when_no_answer_came(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """Slices without counters, replaced a moment later, would help nobody."""
+
+    api = server()
+    api.version = KubeError("/version", "no answer")
+    async with scene(api) as it:
+        assert api.owned() == []
+        assert "cannot ask for the server's version" in it.publisher.statistics().state
+        assert it.publisher.statistics().failures >= 1
+
+        api.version = ServerVersion(major=1, minor=37, text="v1.37.2")
+        await trio.sleep(60)
+
+        assert it.counted() == (1, 2)
+        assert it.publisher.statistics().state == "published"
