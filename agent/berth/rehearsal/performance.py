@@ -29,6 +29,9 @@ INTERRUPTED: Final = 130
 CUT_OFF: Final = 141
 """Exit code when whoever read the output has gone, as shells give it."""
 
+KUBELET_AGE_S: Final = 600.0
+"""How long kubelet has been there: a young one would not be believed for a minute."""
+
 if sys.version_info < (3, 11):
     from exceptiongroup import BaseExceptionGroup
 
@@ -62,7 +65,8 @@ def _play_files(arguments: Sequence[str], report: Report) -> int:
 
 
 async def _play(script: Script, report: Report) -> int:
-    stage = Stage(Setting(config=script.config, driver=script.driver))
+    setting = Setting(config=script.config, driver=script.driver, kubelet_age_s=KUBELET_AGE_S)
+    stage = Stage(setting)
     acts = Acts(stage, script, report)
     try:
         async with trio.open_nursery() as nursery:
@@ -84,9 +88,10 @@ async def _play(script: Script, report: Report) -> int:
 
 def _introduce(script: Script, report: Report) -> None:
     report.say(
-        "A pod gets its NIC. Real: berthd, the kernel's links and namespaces. Stand-ins: kubelet,\n"
-        "scheduler, API server, container runtime, and veth pairs for NICs. This machine is not\n"
-        "touched.\n"
+        "Pods get a NIC and a device node. Real: berthd, the kernel's links and namespaces.\n"
+        "Stand-ins: kubelet, scheduler, API server, container runtime, and veth pairs for NICs.\n"
+        "Device nodes are this machine's own; what containers get of them is shown, and none is\n"
+        "opened. This machine is not touched.\n"
     )
     report.say(f"Configuration: {script.title}")
     if script.text:

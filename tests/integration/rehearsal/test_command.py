@@ -32,6 +32,14 @@ STAGES = (
     "completed",
     "returned",
     "unprepared",
+    "scheduled",
+    "prepared",
+    "given",
+    "unprepared",
+    "allocated",
+    "given",
+    "held",
+    "freed",
     "stopped",
 )
 ROOMY = """
@@ -43,6 +51,24 @@ name = "lan"
 match = { name = "y0" }
 mode = "shared"
 shared = { slots = 8, bandwidth = "10G" }
+"""
+DEVICES = """
+[[nic.group]]
+name = "spare"
+match = { name = "x0" }
+[[generic]]
+name = "full"
+match = { path = "/dev/full" }
+door = "both"
+rename = "/dev/berth/"
+[[generic]]
+name = "dice"
+match = { path = ["/dev/random", "/dev/urandom"] }
+door = "plugin"
+resource = "example.com/dice"
+[[generic]]
+name = "gone"
+match = { path = "/dev/berth-has-no-such-*" }
 """
 LIMIT_S = 60
 MARK = "BERTH_TEST_MARK"
@@ -99,7 +125,7 @@ def processes_marked(mark: str) -> list[str]:
 
 
 def test_main_job_is_seen_without_arguments() -> None:
-    """Every stage is shown and verified, with the pod's addresses and its metadata."""
+    """Every stage is shown and verified: addresses, metadata, and what a device node adds."""
 
     done = rehearse()
 
@@ -107,6 +133,7 @@ def test_main_job_is_seen_without_arguments() -> None:
     assert stages_of(done.stdout) == list(STAGES)
     assert "inet 192.0.2.10/24 scope global net1" in done.stdout
     assert '"ips": ["192.0.2.10/24"]' in done.stdout
+    assert done.stdout.count("node   /dev/null (c 1:3, rw)") == 2
     assert "Each stage was verified" in done.stdout
     assert done.stderr == ""
 
@@ -134,6 +161,37 @@ def test_shipped_configuration_is_played(name: str) -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert ("is NOT rehearsed" in done.stdout) == (name == "sriov-node")
+
+
+def test_groups_of_device_nodes_are_played(tmp_path: Path) -> None:
+    """By the doors that each opens; a group without a node here is told as not rehearsed."""
+
+    config = tmp_path / "agent.toml"
+    config.write_text(DEVICES, encoding="utf-8")
+
+    done = rehearse("--config", config)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert stages_of(done.stdout).count("given") == 3
+    assert "/dev/berth/full (c 1:7, rw) is the host's /dev/full" in done.stdout
+    assert "group 'gone' is NOT rehearsed: no node here fits it" in done.stdout
+    assert "kubelet may give 1 berth.dev/full, 2 example.com/dice" in done.stdout
+    assert "in its slice it has a taint" in done.stdout
+
+
+def test_claim_of_a_device_node_is_played(tmp_path: Path) -> None:
+    """A claim of one's own may be for a node alone: there is no traffic then."""
+
+    config, claim = tmp_path / "agent.toml", tmp_path / "claim.yaml"
+    config.write_text(DEVICES, encoding="utf-8")
+    text = (EXAMPLES / "generic" / "modem.yaml").read_text(encoding="utf-8")
+    claim.write_text(text.replace('"modem"', '"full"'), encoding="utf-8")
+
+    done = rehearse("--config", config, "--claim", claim)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "traffic" not in stages_of(done.stdout)
+    assert "completed   /dev/berth/full (c 1:7, rw) is the host's /dev/full" in done.stdout
 
 
 def test_driver_of_another_name_is_played(tmp_path: Path) -> None:
