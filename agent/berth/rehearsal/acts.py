@@ -42,7 +42,9 @@ class Acts:
         self._report = report
         self._homes: dict[str, LinkFacts] = {}
         self._pods: list[Pod] = []
-        self._devices = DeviceActs(stage, script.groups, report, named=self._named)
+        self._devices = DeviceActs(
+            stage, script.groups, report, nodes=script.nodes, named=self._named
+        )
 
     async def play(self) -> None:
         """Play all acts.
@@ -96,7 +98,15 @@ class Acts:
 
     async def _discovered(self) -> tuple[str, ...]:
         """What the daemon itself says of the stand-ins, as ``berth devices`` would print it."""
-        answer = await run_in_thread("control", ask, self._stage.world.runtime, "devices")
+        answer: Mapping[str, Any] = {}
+
+        async def looked() -> bool:
+            nonlocal answer
+            answer = await run_in_thread("control", ask, self._stage.world.runtime, "devices")
+            return not any(one["reason"] == "probing" for one in answer.get("devices", ()))
+
+        if not await checks.holds(looked):
+            raise HostError("berthd", "is still asking NVML for its GPUs")
         if not answer["ok"]:
             raise HostError("control socket", f"answers devices by {answer.get('error')}")
         told = {entry["ifname"]: entry for entry in answer.get("devices", ())}

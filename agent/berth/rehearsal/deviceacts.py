@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from berth.errors import BerthError, ClaimError
+from berth.errors import BerthError, ClaimError, HostError
 from berth.model.edits import DeviceNode
 from berth.rehearsal import checks, devicechecks
 from berth.rehearsal.devicechecks import Offer, node_text
@@ -26,16 +26,24 @@ class DeviceActs:
     """Plays the groups of one script on one stage.
 
     Args:
-        groups: Names of the groups.
+        groups: Names of the groups; empty for GPUs that are in none.
+        nodes: Nodes of GPUs, by PCI address.
         named: Told of each stage.
     """
 
     def __init__(
-        self, stage: Stage, groups: Sequence[str], report: Report, *, named: Named
+        self,
+        stage: Stage,
+        groups: Sequence[str],
+        report: Report,
+        *,
+        nodes: Mapping[str, str],
+        named: Named,
     ) -> None:
         self._stage = stage
         self._groups = tuple(groups)
         self._report = report
+        self._nodes = nodes
         self._named = named
         self._offers: tuple[Offer, ...] = ()
 
@@ -43,11 +51,13 @@ class DeviceActs:
         """Take what the daemon says of its devices; gives it in words.
 
         Raises:
-            HostError: A device has no node on the host.
+            HostError: A device has no node on the host, or a GPU is not offered.
         """
         peripherals = [entry for entry in told if not entry["ifname"]]
-        self._offers = await devicechecks.offers(peripherals, self._groups)
+        self._offers = await devicechecks.offers(peripherals, self._groups, self._nodes)
         missing = [group for group in self._groups if not self._of(group)]
+        if len(self._offers) < len(self._nodes) or "" in missing:
+            raise HostError("berthd", f"does not offer the GPUs {', '.join(self._nodes)}")
         return (
             *map(str, self._offers),
             *(f"NOTE group {name!r} is NOT rehearsed: no node here fits it" for name in missing),
@@ -97,7 +107,7 @@ class DeviceActs:
 
     async def _by_claim(self, offers: Sequence[Offer]) -> None:
         stage, cluster = self._stage, self._stage.cluster
-        name = _name(offers[0].group, "by-claim")
+        name = _name(offers[0], "by-claim")
         with self._named("scheduled"):
             cluster.add_claim(_claim(name, offers[0], cluster.driver))
             pod = self._scheduled(pod_using(name, {"resourceClaimName": name}))
@@ -134,7 +144,7 @@ class DeviceActs:
     async def _by_resource(self, offers: Sequence[Offer], records: int) -> tuple[Pod, Offer]:
         stage, resource = self._stage, offers[0].resource
         with self._named("allocated"):
-            pod = self._scheduled(_asking(_name(offers[0].group, "by-resource"), resource))
+            pod = self._scheduled(_asking(_name(offers[0], "by-resource"), resource))
             try:
                 await stage.pods.admit(pod, stage.devices)
             except BerthError as error:
@@ -229,9 +239,9 @@ def _asking(name: str, resource: str) -> Mapping[str, Any]:
     }
 
 
-def _name(group: str, how: str) -> str:
+def _name(offer: Offer, how: str) -> str:
     """Name of a pod, or of its claim."""
-    return f"{group[: 62 - len(how)]}-{how}"
+    return f"{(offer.group or offer.type)[: 62 - len(how)]}-{how}"
 
 
 def _event(pod: Pod, reason: str, error: BerthError) -> ClaimError:

@@ -29,6 +29,9 @@ FREED_LIMIT_S: Final = 40.0
 _DOORS: Final = {"dra": "by claims", "plugin": "as {0}", "both": "by claims and as {0}"}
 
 
+NO_NODES: Final[Mapping[str, str]] = {}
+
+
 @attrs.frozen(kw_only=True)
 class Offer:
     """A device as the daemon tells of it, and its node as the host has it.
@@ -64,21 +67,32 @@ class Offer:
     def __str__(self) -> str:
         how = "one container" if self.slots == 1 else f"{self.slots} containers"
         doors = _DOORS[self.door].format(self.resource)
-        return f"{self.path} is {self.name}, group {self.group}, for {how}, {doors}"
+        group = f"group {self.group}, " if self.group else ""
+        return f"{self.path} is {self.name}, {group}for {how}, {doors}"
 
 
-async def offers(told: Iterable[Mapping[str, Any]], groups: Sequence[str]) -> tuple[Offer, ...]:
+async def offers(
+    told: Iterable[Mapping[str, Any]], groups: Sequence[str], nodes: Mapping[str, str] = NO_NODES
+) -> tuple[Offer, ...]:
     """The devices of groups that the daemon offers, in the groups' order.
+
+    Args:
+        told: What the daemon says of its devices.
+        groups: Their names; that of GPUs which are in none is empty.
+        nodes: The nodes of those that are known by other paths.
 
     Raises:
         HostError: One has no node on the host.
     """
-    found = [await _offer(entry) for entry in told if entry["group"] in groups and entry["offered"]]
+    found = [
+        await _offer(entry, nodes.get(entry["path"], entry["path"]))
+        for entry in told
+        if entry["group"] in groups and entry["offered"]
+    ]
     return tuple(sorted(found, key=lambda one: groups.index(one.group)))
 
 
-async def _offer(entry: Mapping[str, Any]) -> Offer:
-    path = entry["path"]
+async def _offer(entry: Mapping[str, Any], path: str) -> Offer:
     try:
         node = await run_in_thread("files", node_of_host, path, path)
     except RemoteProtocolError as error:
@@ -122,7 +136,10 @@ async def _published(stage: Stage, offer: Offer) -> None:
     if not await holds(there):
         raise HostError(where, "is in no slice on the API server")
     device = stage.cluster.devices()[offer.name]
-    for name, value in (("type", offer.type), ("group", offer.group), ("node", offer.path)):
+    wanted = {"type": offer.type, "group": offer.group}
+    if offer.type == "generic":
+        wanted["node"] = offer.path
+    for name, value in wanted.items():
         said = attribute(device, name)
         if said != value:
             raise HostError(where, f"is told with {name} {said}", rule=f"it is {value}")

@@ -42,6 +42,10 @@ name = "null"
 match = { path = "/dev/null" }
 count = 2
 door = "both"
+
+# GPUs, by claims and as a resource.
+[gpu]
+door = "both"
 """
 
 CLAIM: Final[Mapping[str, Any]] = {
@@ -84,6 +88,8 @@ class Script:
         title: Where the configuration comes from.
         config: As TOML's values.
         groups: Names of the generic groups.
+        nodes: Nodes of GPUs that were plugged in, by PCI address.
+        with_gpus: GPUs are to be played as well.
         with_groups: Their devices get pods of their own; not where claims are given.
         warnings: What should be said before the play.
         notes: What should be known of it, one sentence each.
@@ -95,6 +101,8 @@ class Script:
     cast: Cast
     manifests: Manifests
     groups: tuple[str, ...] = ()
+    nodes: Mapping[str, str] = attrs.field(factory=dict)
+    with_gpus: bool = False
     with_groups: bool = True
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -103,6 +111,18 @@ class Script:
     def text(self) -> str:
         """The embedded configuration as it is shown; empty for an operator's file."""
         return CONFIG if self.title == _EMBEDDED else ""
+
+    def having_gpus(self, library: Path, nodes: Mapping[str, str]) -> Script:
+        """The play with GPUs that a library shows."""
+        gpu = {**self.config["gpu"], "library": str(library), "cdi": {"source": "builtin"}}
+        config = {**self.config, "gpu": gpu}
+        return attrs.evolve(self, config=config, nodes=nodes, groups=(*self.groups, ""))
+
+    def lacking_gpus(self, reason: str) -> Script:
+        """The play without GPUs, which says so."""
+        config = {**self.config, "gpu": {"enabled": False}}
+        notes = (*self.notes, f"GPUs are NOT rehearsed: {reason}")
+        return attrs.evolve(self, config=config, notes=notes)
 
 
 _EMBEDDED: Final = "the embedded configuration"
@@ -141,6 +161,7 @@ def _embedded() -> Script:
         cast=Cast(links=links),
         manifests=Manifests(claims=(CLAIM,), pods=(pod,)),
         groups=tuple(group["name"] for group in values["generic"]),
+        with_gpus=True,
     )
 
 

@@ -42,6 +42,7 @@ class Setting:
         config: The daemon's configuration as TOML's values; what ties it to this machine is
             replaced, see `tied`.
         driver: Name of the driver that it configures.
+        environment: Variables that the daemon gets besides.
         held: The daemon's sockets are held for it, as by ``berthd.socket``.
         runtime: The container runtime.
         kubelet_root: Kubelet's root, where it is not the usual one.
@@ -53,6 +54,7 @@ class Setting:
 
     config: Mapping[str, Any]
     driver: str = "berth.dev"
+    environment: Mapping[str, str] = attrs.field(factory=dict)
     held: bool = True
     runtime: Runtime = attrs.field(factory=Runtime)
     kubelet_root: Path = World.kubelet
@@ -154,6 +156,7 @@ class Stage:
             folder=ROOT,
             name=name,
             held=sockets,
+            environment=self._setting.environment,
         )
 
     async def start_runtime(self) -> None:

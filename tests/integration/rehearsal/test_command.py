@@ -15,6 +15,7 @@ import pytest
 
 from berth.errors import HostError
 from berth.rehearsal.enter import inside
+from berth.rehearsal.nvml.build import compiler
 
 ROOT = Path(__file__).parents[3]
 CONFIGS = ROOT / "configs"
@@ -32,16 +33,9 @@ STAGES = (
     "completed",
     "returned",
     "unprepared",
-    "scheduled",
-    "prepared",
-    "given",
-    "unprepared",
-    "allocated",
-    "given",
-    "held",
-    "freed",
-    "stopped",
 )
+BY_CLAIM = ("scheduled", "prepared", "given", "unprepared")
+BY_RESOURCE = ("allocated", "given", "held")
 ROOMY = """
 [[nic.group]]
 name = "spare"
@@ -130,10 +124,14 @@ def test_main_job_is_seen_without_arguments() -> None:
     done = rehearse()
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert stages_of(done.stdout) == list(STAGES)
+    kinds = 2 if compiler() and os.geteuid() == 0 else 1  # a node of a GPU needs root
+    devices = [*kinds * BY_CLAIM, *kinds * BY_RESOURCE, "freed"]
+    assert stages_of(done.stdout) == [*STAGES, *devices, "stopped"]
     assert "inet 192.0.2.10/24 scope global net1" in done.stdout
     assert '"ips": ["192.0.2.10/24"]' in done.stdout
     assert done.stdout.count("node   /dev/null (c 1:3, rw)") == 2
+    assert done.stdout.count("node   /dev/nvidiactl (c 195:255, rw)") == 2 * (kinds - 1)
+    assert ("GPUs are NOT rehearsed" in done.stdout) == (kinds == 1)
     assert "Each stage was verified" in done.stdout
     assert done.stderr == ""
 
@@ -281,6 +279,7 @@ def test_user_namespace_serves_where_rights_are_missing() -> None:
     done = rehearse(before=("setpriv", "--bounding-set=-sys_admin,-net_admin,-sys_chroot"))
 
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "GPUs are NOT rehearsed" in done.stdout
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED FOR WANT OF ROOT: drops its rights")
@@ -307,6 +306,29 @@ def test_missing_program_is_named_with_its_package(
 
     assert done.returncode == 1
     assert package in done.stdout + done.stderr
+
+
+def test_gpus_are_left_out_without_a_compiler(tmp_path: Path) -> None:
+    """One line tells it before the play, which goes on."""
+
+    for name in ("ip", "mount", "unshare"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    own = {"PATH": str(tmp_path), "CC": "no-such-compiler", "XDG_CACHE_HOME": str(tmp_path)}
+    environment = {**os.environ, **own}
+
+    with subprocess.Popen(
+        command(), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        told = []
+        for line in process.stdout:
+            told.append(line)
+            if "ready" in line:
+                break
+        process.kill()
+
+    (note,) = [line for line in told if "NOTE" in line]
+    assert "GPUs are NOT rehearsed: NVML stand-in: there is no C compiler" in note
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])

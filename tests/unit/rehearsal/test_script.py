@@ -20,7 +20,7 @@ def test_embedded_play_has_few_lines_and_one_pod() -> None:
 
     script = write_script(config=None, claim=None)
 
-    assert len(CONFIG.splitlines()) == 17
+    assert len(CONFIG.splitlines()) == 21
     assert script.text == CONFIG
     assert [link.name for link in script.cast.links] == ["nic0", "nic1", "nic2"]
     assert len(script.manifests.pods) == 1
@@ -67,6 +67,23 @@ def test_gpus_are_told_as_not_rehearsed() -> None:
 
     assert "GPUs are NOT rehearsed" in told
     assert untold == ()
+
+
+def test_embedded_play_has_gpus_where_they_can_be_had() -> None:
+    """Else the daemon looks for none, so that it meets no driver of this machine."""
+
+    script = write_script(config=None, claim=None)
+
+    having = script.having_gpus(Path("/l.so"), {"0000:1b:00.0": "/dev/nvidia0"})
+    lacking = script.lacking_gpus("there is no C compiler")
+
+    assert script.with_gpus
+    assert having.groups == ("null", "")
+    assert having.config["gpu"]["library"] == "/l.so"
+    assert having.config["gpu"]["door"] == "both"
+    assert lacking.groups == ("null",)
+    assert lacking.config["gpu"] == {"enabled": False}
+    assert lacking.notes == ("GPUs are NOT rehearsed: there is no C compiler",)
 
 
 def test_hardware_is_told_as_not_rehearsed() -> None:
