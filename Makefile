@@ -40,7 +40,7 @@ test: setup test-fast test-slow cluster outages ## every test
 bench: setup ## the figures, as a table and as JSON
 	$(BIN)/pytest tests/bench -m bench
 
-demo: setup ## a pod gets its NIC, without Kubernetes: about a minute
+demo: setup ## pods get a NIC, a device node and a GPU, without Kubernetes: about a minute
 	$(BIN)/berth rehearse
 
 proto: setup ## generate agent/berth/pb from proto/

@@ -1,4 +1,4 @@
-"""``berth rehearse``: a pod gets its NIC, without Kubernetes."""
+"""``berth rehearse``: pods get a NIC, a device node and a GPU, without Kubernetes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 COMMAND: Final = Command(
     name="rehearse",
-    summary="a pod gets its NIC: the whole main job, without Kubernetes",
+    summary="pods get a NIC, a device node and a GPU: the whole main job, without Kubernetes",
     description="Runs the real daemon against stand-ins for kubelet, API server and container "
     "runtime, in network namespaces of its own with real links, and shows each stage with its "
     "time: discovered, published, prepared, attached, completed, returned. Nothing of this machine "

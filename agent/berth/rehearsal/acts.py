@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import trio
 
-from berth.control import ControlClient
 from berth.errors import BerthError, ClaimError, HostError
 from berth.rehearsal import checks, podchecks
 from berth.rehearsal.apiserver.resources import CLASSES
+from berth.rehearsal.deviceacts import DeviceActs
+from berth.rehearsal.devicechecks import ask
 from berth.rehearsal.iproute import LinkFacts
+from berth.rehearsal.podchecks import Placed
 from berth.rehearsal.pods import Pod
 from berth.rehearsal.report import Report, compact
 from berth.rehearsal.script import Script
@@ -40,6 +42,9 @@ class Acts:
         self._report = report
         self._homes: dict[str, LinkFacts] = {}
         self._pods: list[Pod] = []
+        self._devices = DeviceActs(
+            stage, script.groups, report, nodes=script.nodes, named=self._named
+        )
 
     async def play(self) -> None:
         """Play all acts.
@@ -53,6 +58,8 @@ class Acts:
             await self._start(manifest)
         for pod in reversed(self._pods):
             await self._end(pod)
+        if self._script.with_groups:
+            await self._devices.play()
         await self._close()
         self.done = True
 
@@ -81,14 +88,25 @@ class Acts:
             self._report.stage("discovered", *await self._discovered())
         with self._named("published"):
             found = await checks.published(self._stage, self._script.cast.links)
+            pool = f"{self._stage.cluster.node}/nic"
             slices = self._stage.cluster.slices()
-            names = ", ".join(f"{device['name']} ({link})" for link, device in found.items())
-            pool = slices[0]["spec"]["pool"]["name"]
-            self._report.stage("published", f"{len(slices)} slice of pool {pool}: {names}")
+            count = sum(item["spec"]["pool"]["name"] == pool for item in slices)
+            links = (link.name for link in self._script.cast.links)
+            names = ", ".join(f"{found[link]['name']} ({link})" for link in links)
+            devices = await self._devices.published()
+            self._report.stage("published", f"{count} slice of pool {pool}: {names}", *devices)
 
     async def _discovered(self) -> tuple[str, ...]:
         """What the daemon itself says of the stand-ins, as ``berth devices`` would print it."""
-        answer = await run_in_thread("control", _ask, self._stage.world.runtime)
+        answer: Mapping[str, Any] = {}
+
+        async def looked() -> bool:
+            nonlocal answer
+            answer = await run_in_thread("control", ask, self._stage.world.runtime, "devices")
+            return not any(one["reason"] == "probing" for one in answer.get("devices", ()))
+
+        if not await checks.holds(looked):
+            raise HostError("berthd", "is still asking NVML for its GPUs")
         if not answer["ok"]:
             raise HostError("control socket", f"answers devices by {answer.get('error')}")
         told = {entry["ifname"]: entry for entry in answer.get("devices", ())}
@@ -102,7 +120,7 @@ class Acts:
                 raise HostError(f"link {link.name}", f"is not offered ({reason})")
             how = "shared" if entry["mode"] == "shared" else "for one pod at a time"
             lines.append(f"{link.name} is {entry['name']}, group {entry['group']}, {how}")
-        return tuple(lines)
+        return (*lines, *await self._devices.discovered(answer.get("devices", ())))
 
     async def _start(self, manifest: Mapping[str, Any]) -> None:
         pod = await self._scheduled(manifest)
@@ -122,22 +140,28 @@ class Acts:
             except BerthError as error:
                 raise _event(pod, "FailedCreatePodSandBox", error) from error
             placed = await podchecks.attached(stage, pod)
-            self._report.stage("attached", *map(str, placed))
-        with self._named("traffic"):
-            self._report.stage("traffic", *await podchecks.traffic(pod, placed))
-        self._report.quote(await podchecks.shown(pod), title="ip address, in the pod:")
-        self._report.mark()
+            self._report.stage(
+                "attached", *(map(str, placed) if placed else ("no NIC is claimed",))
+            )
+        if placed:
+            await self._exchange(pod, placed)
         with self._named("completed"):
             try:
                 await stage.pods.run_containers(pod)
             except BerthError as error:
                 raise _event(pod, "Failed", error) from error
             texts = await podchecks.completed(stage, pod, placed)
-            self._report.stage(
-                "completed", "containers read generation 2; the claim's status says the same"
-            )
+            told = "containers read generation 2; the claim's status says the same"
+            self._report.stage("completed", *((told,) if placed else ()), *self._devices.got(pod))
         for path, text in texts.items():
             self._show_metadata(path, text)
+        self._report.mark()
+
+    async def _exchange(self, pod: Pod, placed: Sequence[Placed]) -> None:
+        """Send over the pod's NICs, and show them."""
+        with self._named("traffic"):
+            self._report.stage("traffic", *await podchecks.traffic(pod, placed))
+        self._report.quote(await podchecks.shown(pod), title="ip address, in the pod:")
         self._report.mark()
 
     def _show_metadata(self, path: str, text: str) -> None:
@@ -181,14 +205,16 @@ class Acts:
         self._report.mark()
         devices = self._stage.cluster.devices()
         used = {
-            checks.attribute(devices[result["device"]], "ifName")
+            link
             for ref in pod.claims.values()
             for result in self._stage.cluster.results(ref)
+            if (link := checks.attribute(devices[result["device"]], "ifName")) is not None
         }
         with self._named("returned"):
             await self._stage.pods.stop_sandbox(pod)
             await checks.returned({name: self._homes[name] for name in used})
-            self._report.stage("returned", *(f"{self._homes[name]}" for name in sorted(used)))
+            homes = [f"{self._homes[name]}" for name in sorted(used)]
+            self._report.stage("returned", *(homes or ["no NIC was claimed"]))
         with self._named("unprepared"):
             await self._stage.pods.unprepare(pod, self._stage.kubelet)
             await checks.undone(self._stage, pod)
@@ -211,14 +237,6 @@ class Acts:
     def _named(self, stage_name: str) -> Iterator[None]:
         self.stage_name = stage_name
         yield
-
-
-def _ask(folder: Any) -> Mapping[str, Any]:
-    client = ControlClient(folder)
-    try:
-        return client.ask("devices")
-    finally:
-        client.close()
 
 
 def _event(pod: Pod, reason: str, error: BerthError) -> ClaimError:

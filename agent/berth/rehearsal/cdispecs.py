@@ -1,7 +1,6 @@
 """CDI files as a container runtime reads them: names to edits, or the runtime's own refusal.
 
-Only what our files hold is carried out (``env``, ``mounts``); other edits are counted as unknown,
-and a container that needs them is refused rather than made without them.
+What the edits themselves must be, see `berth.rehearsal.cdiedits`.
 
 Source: CDI SPEC.md; ``pkg/cdi/{cache,registry}.go`` 1.1.0; containerd ``pkg/cdi/oci_opt.go``.
 """
@@ -11,12 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final
-
-import attrs
+from typing import Any, Final, TypeAlias
 
 from berth.errors import RemoteProtocolError
+from berth.model.edits import Edits
+from berth.rehearsal.cdiedits import applied, edits_of, faults_of, least_version
 
 FOLDERS: Final = (Path("/etc/cdi"), Path("/var/run/cdi"))
 """Where runtimes look; a later folder's device wins over an earlier one's of the same name."""
@@ -25,35 +25,17 @@ _VERSIONS: Final = ("0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0
 _KIND: Final = re.compile(r"[A-Za-z]([\w.-]*[A-Za-z0-9])?/[A-Za-z]([\w.-]*[A-Za-z0-9])?")
 _DEVICE: Final = re.compile(r"[A-Za-z0-9]([\w.:-]*[A-Za-z0-9])?")
 _TOP: Final = frozenset({"cdiVersion", "kind", "annotations", "devices", "containerEdits"})
-_CARRIED_OUT: Final = frozenset({"env", "mounts"})
 
-
-@attrs.frozen(kw_only=True)
-class BindMount:
-    """A file or folder of the host that a container gets."""
-
-    host_path: Path
-    container_path: Path
-    options: tuple[str, ...]
-
-
-@attrs.frozen(kw_only=True)
-class Edits:
-    """What is changed of a container."""
-
-    env: tuple[str, ...] = ()
-    mounts: tuple[BindMount, ...] = ()
-
-    def plus(self, other: Edits) -> Edits:
-        """Both, one after the other."""
-        return Edits(env=self.env + other.env, mounts=self.mounts + other.mounts)
+Entry: TypeAlias = "tuple[Path, Mapping[str, Any], Mapping[str, Any]]"
+"""Where a device stands, the edits of the whole file, and its own."""
 
 
 def resolve(ids: Sequence[str], folders: Iterable[Path] = FOLDERS) -> Edits:
     """The edits of all devices named, each name once, read from disk now. Blocks.
 
     Raises:
-        RemoteProtocolError: Some name is found in no file; in the words of containerd.
+        RemoteProtocolError: Some name is found in no file, or a node is not on the host; in the
+            words of containerd.
     """
     known, broken = _read(folders)
     wanted = list(dict.fromkeys(ids))
@@ -63,21 +45,24 @@ def resolve(ids: Sequence[str], folders: Iterable[Path] = FOLDERS) -> Edits:
         raise RemoteProtocolError(
             "CDI device injection failed", f"unresolvable CDI devices {', '.join(missing)}{told}"
         )
-    edits = Edits()
+    values: list[Mapping[str, Any]] = []
     files: set[Path] = set()
     for name in wanted:
         path, general, own = known[name]
-        edits = edits.plus(own) if path in files else edits.plus(general).plus(own)
+        values += [own] if path in files else [general, own]
         files.add(path)
-    return edits
+    try:
+        return applied(map(edits_of, values))
+    except RemoteProtocolError as error:
+        raise RemoteProtocolError("CDI device injection failed", str(error)) from error
 
 
-def _read(folders: Iterable[Path]) -> tuple[dict[str, tuple[Path, Edits, Edits]], list[str]]:
+def _read(folders: Iterable[Path]) -> tuple[dict[str, Entry], list[str]]:
     """Devices by qualified name, and what is wrong with files that could not be taken."""
-    known: dict[str, tuple[Path, Edits, Edits]] = {}
+    known: dict[str, Entry] = {}
     broken: list[str] = []
     for folder in folders:
-        here: dict[str, tuple[Path, Edits, Edits]] = {}
+        here: dict[str, Entry] = {}
         twice: set[str] = set()
         for path in sorted(folder.glob("*.json")):
             try:
@@ -94,7 +79,7 @@ def _read(folders: Iterable[Path]) -> tuple[dict[str, tuple[Path, Edits, Edits]]
     return known, broken
 
 
-def _devices(path: Path) -> dict[str, tuple[Path, Edits, Edits]]:
+def _devices(path: Path) -> dict[str, Entry]:
     """The devices of one file.
 
     Raises:
@@ -116,34 +101,26 @@ def _devices(path: Path) -> dict[str, tuple[Path, Edits, Edits]]:
         "names a device twice": len(set(names)) != len(names),
         "names a device wrongly": not all(map(_DEVICE.fullmatch, names)),
         "has a device without edits": not all(device.get("containerEdits") for device in devices),
-        "is of a version before digits may begin a name": document.get("cdiVersion") < "0.5.0"
-        and any(name[:1].isdigit() for name in names),
     }
     for fault, present in faults.items():
         if present:
             raise _fault(path, fault)
-    general = _edits(document.get("containerEdits") or {}, path)
+    every = [document.get("containerEdits") or {}, *(each["containerEdits"] for each in devices)]
+    for fault in chain.from_iterable(map(faults_of, every)):
+        raise _fault(path, fault)
+    least = max(_least_version(kind, names), *map(least_version, every))
+    if document["cdiVersion"] < least:
+        raise _fault(path, f"holds what only version {least} has")
     return {
-        f"{kind}={device['name']}": (path, general, _edits(device["containerEdits"], path))
-        for device in devices
+        f"{kind}={device['name']}": (path, every[0], device["containerEdits"]) for device in devices
     }
 
 
-def _edits(value: Mapping[str, Any], path: Path) -> Edits:
-    unknown = sorted(value.keys() - _CARRIED_OUT)
-    if unknown:
-        raise _fault(path, f"has edits that a rehearsal does not carry out: {', '.join(unknown)}")
-    return Edits(
-        env=tuple(value.get("env") or ()),
-        mounts=tuple(
-            BindMount(
-                host_path=Path(mount["hostPath"]),
-                container_path=Path(mount["containerPath"]),
-                options=tuple(mount.get("options") or ()),
-            )
-            for mount in value.get("mounts") or ()
-        ),
-    )
+def _least_version(kind: str, names: Iterable[str]) -> str:
+    """The lowest version that has such names."""
+    if "." in kind.partition("/")[2]:
+        return "0.6.0"
+    return "0.5.0" if any(name[:1].isdigit() for name in names) else "0.3.0"
 
 
 def _fault(path: Path, found: str) -> RemoteProtocolError:

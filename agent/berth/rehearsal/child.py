@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +35,9 @@ LOG_TAIL: Final = 25
 """Lines of the log that are shown after a fault."""
 
 
+NOTHING: Final[Mapping[str, str]] = {}
+
+
 class Berthd:
     """One daemon over all its starts.
 
@@ -44,6 +47,7 @@ class Berthd:
         folder: Where its log and the notification socket lie.
         name: Names both, where there are several.
         held: Paths of sockets that are bound here and handed in at each start, as systemd does.
+        environment: Variables that it gets besides.
     """
 
     def __init__(
@@ -54,11 +58,13 @@ class Berthd:
         folder: Path,
         name: str = "berthd",
         held: Sequence[Path] = (),
+        environment: Mapping[str, str] = NOTHING,
     ) -> None:
         self.log = folder / f"{name}.log"
         self.status = ""
         self._config = config
         self._runtime = runtime
+        self._extra = environment
         self._notify_path = folder / f"{name}-notify.sock"
         self._notify = trio.socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._held_paths = tuple(held)
@@ -213,6 +219,7 @@ class Berthd:
             "NOTIFY_SOCKET": str(self._notify_path),
             "RUNTIME_DIRECTORY": str(self._runtime),
             "PYTHONUNBUFFERED": "1",
+            **self._extra,
         }
 
     def _hear(self, message: str) -> None:

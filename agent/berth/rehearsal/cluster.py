@@ -20,8 +20,8 @@ from berth.rehearsal.apiserver.server import ApiServer
 from berth.rehearsal.sandbox import PodName
 from berth.rehearsal.scheduler import allocate
 
-CLASS_TYPES: Final = {"nic": "nic", "nic-shared": "nic-shared"}
-"""DeviceClasses that there are from the beginning, each with the type that it selects."""
+CLASS_TYPES: Final = ("nic", "nic-shared", "gpu", "mig", "vfio", "generic")
+"""Types of devices for which there is a DeviceClass from the beginning, of the type's name."""
 
 
 class Cluster:
@@ -42,8 +42,8 @@ class Cluster:
     def open(self) -> None:
         """Make the Node and the classes that ``configs/kubernetes/deviceclasses.yaml`` has."""
         self.api.put(NODES, {"metadata": {"name": self.node}})
-        for name, kind in CLASS_TYPES.items():
-            self.api.put(CLASSES, _class(f"{name}.{self.driver}", self.driver, kind))
+        for kind in CLASS_TYPES:
+            self.api.put(CLASSES, _class(f"{kind}.{self.driver}", self.driver, kind))
 
     def add_template(self, template: Mapping[str, Any]) -> None:
         """Know a ResourceClaimTemplate."""

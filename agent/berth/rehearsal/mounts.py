@@ -18,6 +18,7 @@ MS_NODEV: Final = 0x4
 MS_NOEXEC: Final = 0x8
 MS_REMOUNT: Final = 0x20
 MS_BIND: Final = 0x1000
+MS_REC: Final = 0x4000
 
 _MNT_DETACH: Final = 2
 
@@ -36,13 +37,16 @@ def mount(kind: str, target: Path, *, flags: int = 0, options: str = "") -> None
     _mount(kind, target, kind=kind, flags=flags, options=options)
 
 
-def bind(source: Path, target: Path, *, read_only: bool = False) -> None:
+def bind(source: Path, target: Path, *, read_only: bool = False, whole: bool = False) -> None:
     """Show a file or folder at a second place; the target exists, and is of the same sort.
+
+    Args:
+        whole: With what is mounted below it.
 
     Raises:
         HostError: The kernel refused.
     """
-    _mount(str(source), target, flags=MS_BIND)
+    _mount(str(source), target, flags=MS_BIND | (MS_REC if whole else 0))
     if read_only:
         set_read_only(target, True)
 

@@ -9,14 +9,15 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import trio
 
-from berth.errors import BerthError, ConfigError, LocalProtocolError
+from berth.errors import BerthError, ConfigError, HostError, LocalProtocolError
 from berth.rehearsal.acts import Acts
+from berth.rehearsal.gpuworld import plug_in
 from berth.rehearsal.report import Report
 from berth.rehearsal.script import Script, write_script
 from berth.rehearsal.stage import Setting, Stage
@@ -28,6 +29,9 @@ INTERRUPTED: Final = 130
 
 CUT_OFF: Final = 141
 """Exit code when whoever read the output has gone, as shells give it."""
+
+KUBELET_AGE_S: Final = 600.0
+"""How long kubelet has been there: a young one would not be believed for a minute."""
 
 if sys.version_info < (3, 11):
     from exceptiongroup import BaseExceptionGroup
@@ -57,12 +61,30 @@ def _play_files(arguments: Sequence[str], report: Report) -> int:
         report.failure("files", error)
         return 2
     furnish()
+    script, environment = _with_gpus(script)
     _introduce(script, report)
-    return trio.run(_play, script, report)
+    return trio.run(_play, script, report, environment)
 
 
-async def _play(script: Script, report: Report) -> int:
-    stage = Stage(Setting(config=script.config, driver=script.driver))
+def _with_gpus(script: Script) -> tuple[Script, Mapping[str, str]]:
+    """The play with GPUs if it wants some and they can be had, and what the daemon needs for it."""
+    if not script.with_gpus:
+        return script, {}
+    try:
+        gpus = plug_in()
+    except HostError as error:
+        return script.lacking_gpus(" ".join(str(error).split())), {}
+    return script.having_gpus(gpus.library, gpus.nodes), gpus.environment
+
+
+async def _play(script: Script, report: Report, environment: Mapping[str, str]) -> int:
+    setting = Setting(
+        config=script.config,
+        driver=script.driver,
+        environment=environment,
+        kubelet_age_s=KUBELET_AGE_S,
+    )
+    stage = Stage(setting)
     acts = Acts(stage, script, report)
     try:
         async with trio.open_nursery() as nursery:
@@ -84,9 +106,10 @@ async def _play(script: Script, report: Report) -> int:
 
 def _introduce(script: Script, report: Report) -> None:
     report.say(
-        "A pod gets its NIC. Real: berthd, the kernel's links and namespaces. Stand-ins: kubelet,\n"
-        "scheduler, API server, container runtime, and veth pairs for NICs. This machine is not\n"
-        "touched.\n"
+        "Pods get a NIC, a device node and a GPU. Real: berthd, the kernel's links and\n"
+        "namespaces. Stand-ins: kubelet, scheduler, API server, container runtime, veth pairs\n"
+        "for NICs, the library of the GPUs' driver. Device nodes are shown as containers get\n"
+        "them, and none is opened. This machine is not touched.\n"
     )
     report.say(f"Configuration: {script.title}")
     if script.text:

@@ -27,6 +27,7 @@ from berth.runtime.threads import run_in_thread
 
 _NOT_OURS: Final = frozenset({"lo", "eth0"})
 _VERSIONS: Final = ("v1beta1", "v1alpha1")
+_METADATA: Final = "/var/run/kubernetes.io/dra-device-attributes/"
 _CLEAR_S: Final = 5.0
 
 
@@ -73,6 +74,8 @@ async def attached(stage: Stage, pod: Pod) -> tuple[Placed, ...]:
             if result.get("adminAccess"):
                 continue
             device = stage.cluster.devices()[result["device"]]
+            if attribute(device, "ifName") is None:
+                continue
             row = await _find(free, device, _wish(stage, ref, result).get("interface", {}))
             free.remove(row)
             one = Placed(
@@ -122,7 +125,8 @@ async def completed(stage: Stage, pod: Pod, placed: Sequence[Placed]) -> Mapping
     texts: dict[str, str] = {}
     for box in pod.containers:
         for path in box.files():
-            texts[path] = await _read(box, path)
+            if path.startswith(_METADATA):
+                texts[path] = await _read(box, path)
     told = {key: network for text in texts.values() for key, network in _networks(text)}
     for one in placed:
         key = one.claim.uid, one.result["request"], one.result["device"]
@@ -244,10 +248,14 @@ def _networks(text: str) -> Iterator[tuple[tuple[str, str, str], Any]]:
     if any(other != first for other in others):
         raise HostError("metadata", "says different things in its versions")
     generation = first["metadata"]["generation"]
-    if generation != 2:
-        raise HostError("metadata", f"is of generation {generation}", rule="completed, it is 2")
     for request in first["requests"]:
         for device in request["devices"]:
+            if "ifName" not in device["attributes"]:
+                # Known from the beginning, so it may never be written again.
+                continue
+            if generation != 2:
+                found = f"is of generation {generation}"
+                raise HostError("metadata", found, rule="completed, it is 2")
             key = first["metadata"]["uid"], request["name"], device["name"]
             yield key, device.get("networkData")
 

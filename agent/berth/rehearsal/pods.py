@@ -16,11 +16,13 @@ import attrs
 from berth.errors import ClaimError
 from berth.model.claim import ClaimRef, PreparedDevice
 from berth.model.pod import Sandbox
+from berth.rehearsal.allotted import cdi_ids_for, demands_of, edits_for
 from berth.rehearsal.apiserver.resources import PODS
 from berth.rehearsal.cluster import Cluster
-from berth.rehearsal.kubelet import Kubelet
+from berth.rehearsal.kubelet import Allotment, Kubelet, KubeletDevices
 from berth.rehearsal.runtime import Runtime
 from berth.rehearsal.sandbox import ContainerBox, PodName
+from berth.runtime.threads import run_in_thread
 
 
 @attrs.define(kw_only=True)
@@ -30,12 +32,14 @@ class Pod:
     Attributes:
         claims: Its claims with devices of ours, by the pod's own names for them.
         prepared: What the driver answered, by claim UID.
+        allotments: What it has of extended resources.
     """
 
     name: PodName
     spec: Mapping[str, Any]
     claims: Mapping[str, ClaimRef]
     prepared: Mapping[str, Sequence[PreparedDevice]] = attrs.field(factory=dict)
+    allotments: Sequence[Allotment] = ()
     sandbox: Sandbox | None = None
     containers: list[ContainerBox] = attrs.field(factory=list)
 
@@ -55,7 +59,8 @@ class Pod:
 
     def cdi_ids(self, container: Mapping[str, Any]) -> tuple[str, ...]:
         """CDI names that a container asks the runtime for, in the order of its claims."""
-        return tuple(dict.fromkeys(self._cdi_ids(container)))
+        allotted = cdi_ids_for(container.get("name", ""), self.allotments)
+        return tuple(dict.fromkeys([*allotted, *self._cdi_ids(container)]))
 
     def _cdi_ids(self, container: Mapping[str, Any]) -> Iterator[str]:
         for reference in (container.get("resources") or {}).get("claims") or ():
@@ -107,6 +112,16 @@ class Pods:
         await self.run_containers(pod)
         return pod
 
+    async def admit(self, pod: Pod, devices: KubeletDevices) -> None:
+        """Let the device manager allocate what the pod's containers ask for by their limits.
+
+        Raises:
+            BerthError: The pod is not admitted, in the words of kubelet's event.
+        """
+        name = pod.name
+        demands = demands_of(pod.spec)
+        pod.allotments = await devices.admit(name.namespace, name.name, demands)
+
     async def prepare(self, pod: Pod, kubelet: Kubelet) -> None:
         """Let the driver prepare the pod's claims.
 
@@ -130,10 +145,13 @@ class Pods:
 
         Raises:
             RpcError: A CDI device was not found, or a plugin of the runtime refused.
+            RemoteProtocolError: A node that was allotted is not on the host.
         """
         for container in pod.spec["containers"]:
+            name = container["name"]
+            given = await run_in_thread("files", edits_for, name, pod.allotments)
             made = await self._runtime.create_container(
-                pod.running, container["name"], cdi_devices=pod.cdi_ids(container)
+                pod.running, name, cdi_devices=pod.cdi_ids(container), given=given
             )
             pod.containers.append(await self._runtime.start_container(pod.running, made.id))
 

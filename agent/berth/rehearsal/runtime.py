@@ -19,16 +19,20 @@ import attrs
 import trio
 
 from berth.errors import HostError, RemoteProtocolError
+from berth.model.edits import Edits
 from berth.model.pod import Adjustment, Container, ContainerState, Sandbox
 from berth.nri.events import Event
 from berth.nri.runtime_peer import Outcome, RuntimePeer
 from berth.nri.runtime_role import NRI_0_12, Manner, RuntimeRole
 from berth.nri.versions import Runtime as RuntimeName
+from berth.rehearsal.cdiedits import applied
 from berth.rehearsal.cdispecs import FOLDERS, resolve
 from berth.rehearsal.sandbox import ContainerBox, PodName, end_sandbox, make_sandbox
 from berth.runtime.listeners import bind_listener, release_path
 from berth.runtime.methods import RpcError, Status
 from berth.runtime.threads import run_in_thread
+
+NOTHING: Final = Edits()
 
 NRI_SOCKET: Final = Path("/var/run/nri/nri.sock")
 
@@ -158,9 +162,14 @@ class Runtime:
         raise _refused("RunPodSandbox", "NRI RunPodSandbox failed", outcome)
 
     async def create_container(
-        self, sandbox: Sandbox, name: str, *, cdi_devices: Sequence[str] = ()
+        self,
+        sandbox: Sandbox,
+        name: str,
+        *,
+        cdi_devices: Sequence[str] = (),
+        given: Edits = NOTHING,
     ) -> Container:
-        """Make a container, with the edits of its CDI devices.
+        """Make a container, with what kubelet gives it and the edits of its CDI devices.
 
         Raises:
             RpcError: A CDI device is not to be found, or a plugin refused the container.
@@ -170,7 +179,7 @@ class Runtime:
             edits = await run_in_thread("cdi", resolve, cdi_devices, self._cdi_folders)
         except RemoteProtocolError as error:
             raise RpcError("CreateContainer", str(error), code=Status.UNKNOWN) from error
-        box = ContainerBox(sandbox, name, edits)
+        box = ContainerBox(sandbox, name, applied((given, edits)))
         box.container = attrs.evolve(box.container, cdi_devices=tuple(cdi_devices))
         async with self._operation:
             outcome = await self._relay(Event.CREATE_CONTAINER, sandbox, box.container)

@@ -1,8 +1,8 @@
 """A pod's sandbox and its containers, made of the parts that matter here.
 
 The sandbox is a network namespace, pinned where containerd pins it, with an ``eth0`` as CNI gives
-one. A container is a folder into which the files that its CDI devices name are mounted, at the
-moment at which a runtime makes a container's mounts.
+one. A container is a folder into which the files that its devices name are mounted, at the moment
+at which a runtime makes a container's mounts. Device nodes, hooks and groups are told, not made.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from uuid import uuid4
 import attrs
 
 from berth.errors import HostError
+from berth.model.edits import Edits, Mount
 from berth.model.pod import Container, ContainerState, Sandbox
-from berth.rehearsal.cdispecs import BindMount, Edits
 from berth.rehearsal.iproute import ip, ip_batch
 from berth.rehearsal.mounts import bind, unmount
 from berth.rehearsal.world import NETNS, ROOT
@@ -106,6 +106,7 @@ class ContainerBox:
 
     Attributes:
         container: What NRI is told of it.
+        edits: What its devices add: its nodes, hooks and groups are these values.
     """
 
     def __init__(self, sandbox: Sandbox, name: str, edits: Edits) -> None:
@@ -121,7 +122,8 @@ class ContainerBox:
             state=ContainerState.CREATED,
             labels={**sandbox.labels, "io.kubernetes.container.name": name},
         )
-        self._mounts: Sequence[BindMount] = edits.mounts
+        self.edits = edits
+        self._mounts: Sequence[Mount] = edits.mounts
         self._made: list[Path] = []
 
     @property
@@ -136,10 +138,14 @@ class ContainerBox:
             HostError: A file to mount is not there, or the kernel refused.
         """
         for mount in self._mounts:
-            target = self.root / mount.container_path.relative_to("/")
+            source = Path(mount.host_path)
+            target = self.root / mount.container_path.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.touch()
-            bind(mount.host_path, target, read_only="ro" in mount.options)
+            if source.is_dir():
+                target.mkdir(exist_ok=True)
+            else:
+                target.touch()
+            bind(source, target, read_only="ro" in mount.options)
             self._made.append(target)
 
     def read(self, path: str) -> bytes:

@@ -1,5 +1,8 @@
 """What is played: the daemon's configuration, the NICs for it, and the claims and pods.
 
+Devices of ``[[generic]]`` groups are those that this machine has; their claims and pods are made as
+they are found (`berth.rehearsal.deviceacts`).
+
 Without an operator's files it is a small embedded play that every example claim of
 ``configs/kubernetes/examples`` fits into as well.
 """
@@ -32,6 +35,17 @@ name = "lan"
 match = { name = "nic2" }
 mode = "shared"
 shared = { slots = 8, bandwidth = "10G" }
+
+# A device node of this machine that two containers may have, by claims and as a resource.
+[[generic]]
+name = "null"
+match = { path = "/dev/null" }
+count = 2
+door = "both"
+
+# GPUs, by claims and as a resource.
+[gpu]
+door = "both"
 """
 
 CLAIM: Final[Mapping[str, Any]] = {
@@ -73,6 +87,10 @@ class Script:
     Attributes:
         title: Where the configuration comes from.
         config: As TOML's values.
+        groups: Names of the generic groups.
+        nodes: Nodes of GPUs that were plugged in, by PCI address.
+        with_gpus: GPUs are to be played as well.
+        with_groups: Their devices get pods of their own; not where claims are given.
         warnings: What should be said before the play.
         notes: What should be known of it, one sentence each.
     """
@@ -82,6 +100,10 @@ class Script:
     driver: str
     cast: Cast
     manifests: Manifests
+    groups: tuple[str, ...] = ()
+    nodes: Mapping[str, str] = attrs.field(factory=dict)
+    with_gpus: bool = False
+    with_groups: bool = True
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -89,6 +111,18 @@ class Script:
     def text(self) -> str:
         """The embedded configuration as it is shown; empty for an operator's file."""
         return CONFIG if self.title == _EMBEDDED else ""
+
+    def having_gpus(self, library: Path, nodes: Mapping[str, str]) -> Script:
+        """The play with GPUs that a library shows."""
+        gpu = {**self.config["gpu"], "library": str(library), "cdi": {"source": "builtin"}}
+        config = {**self.config, "gpu": gpu}
+        return attrs.evolve(self, config=config, nodes=nodes, groups=(*self.groups, ""))
+
+    def lacking_gpus(self, reason: str) -> Script:
+        """The play without GPUs, which says so."""
+        config = {**self.config, "gpu": {"enabled": False}}
+        notes = (*self.notes, f"GPUs are NOT rehearsed: {reason}")
+        return attrs.evolve(self, config=config, notes=notes)
 
 
 _EMBEDDED: Final = "the embedded configuration"
@@ -103,7 +137,8 @@ def write_script(*, config: Path | None, claim: Path | None) -> Script:
     script = _embedded() if config is None else _of_file(config)
     if claim is None:
         return script
-    return attrs.evolve(script, manifests=read_manifests(claim))
+    # What is asked is how these claims fare.
+    return attrs.evolve(script, manifests=read_manifests(claim), with_groups=False)
 
 
 def _embedded() -> Script:
@@ -125,6 +160,8 @@ def _embedded() -> Script:
         driver="berth.dev",
         cast=Cast(links=links),
         manifests=Manifests(claims=(CLAIM,), pods=(pod,)),
+        groups=tuple(group["name"] for group in values["generic"]),
+        with_gpus=True,
     )
 
 
@@ -134,6 +171,8 @@ def _of_file(path: Path) -> Script:
     values = document.parsed(str(path), document.decoded(str(path), path.read_bytes()))
     players = cast(config.nic.groups)
     notes = [f"group {name!r} is NOT rehearsed: {why}" for name, why in players.unplayed]
+    if "gpu" in values and config.gpu.enabled:
+        notes.append("GPUs are NOT rehearsed")
     if not players.links:
         missing = "in their place" if notes else "since the file has none"
         notes.append(f"a group of the rehearsal's own is played {missing}, on one link")
@@ -144,6 +183,7 @@ def _of_file(path: Path) -> Script:
         driver=config.dra.driver,
         cast=players,
         manifests=_claims_for(players.links, config.dra.driver),
+        groups=tuple(group.name for group in config.generic),
         warnings=report.warnings,
         notes=tuple(notes),
     )

@@ -21,7 +21,7 @@ from berth.rehearsal.apiserver.callers import Caller, Role
 from berth.rehearsal.apiserver.server import ApiServer, kubeconfig_json
 from berth.rehearsal.child import Berthd
 from berth.rehearsal.cluster import Cluster
-from berth.rehearsal.kubelet import Act, Kubelet, Note
+from berth.rehearsal.kubelet import Act, Kubelet, KubeletDevices, Note
 from berth.rehearsal.pods import Pods
 from berth.rehearsal.runtime import NRI_SOCKET, Runtime
 from berth.rehearsal.world import NODE, ROOT, World
@@ -42,18 +42,23 @@ class Setting:
         config: The daemon's configuration as TOML's values; what ties it to this machine is
             replaced, see `tied`.
         driver: Name of the driver that it configures.
+        environment: Variables that the daemon gets besides.
         held: The daemon's sockets are held for it, as by ``berthd.socket``.
         runtime: The container runtime.
         kubelet_root: Kubelet's root, where it is not the usual one.
+        kubelet_age_s: How long kubelet has been there when it begins; 60 s and more are believed
+            that a pod has ended.
         with_kubelet: Kubelet runs from the beginning.
         with_nri: The runtime has NRI switched on from the beginning.
     """
 
     config: Mapping[str, Any]
     driver: str = "berth.dev"
+    environment: Mapping[str, str] = attrs.field(factory=dict)
     held: bool = True
     runtime: Runtime = attrs.field(factory=Runtime)
     kubelet_root: Path = World.kubelet
+    kubelet_age_s: float = 0.0
     with_kubelet: bool = True
     with_nri: bool = True
 
@@ -79,6 +84,7 @@ class Stage:
         self._setting = setting
         self._places = Places(root=setting.kubelet_root, driver=setting.driver)
         self._kubelet: Kubelet | None = None
+        self._devices: KubeletDevices | None = None
         self._kubelet_life = _Life()
         self._berthd: Berthd | None = None
         self._thread: AsyncioThread | None = None
@@ -119,6 +125,11 @@ class Stage:
         return _there(self._kubelet)
 
     @property
+    def devices(self) -> KubeletDevices:
+        """The device manager of kubelet's present life."""
+        return _there(self._devices)
+
+    @property
     def nursery(self) -> trio.Nursery:
         """Where everything plays."""
         return _there(self._nursery)
@@ -145,6 +156,7 @@ class Stage:
             folder=ROOT,
             name=name,
             held=sockets,
+            environment=self._setting.environment,
         )
 
     async def start_runtime(self) -> None:
@@ -159,9 +171,17 @@ class Stage:
             wipe=self.cluster.wipe,
             report=self.notes.append,
         )
-        self._kubelet = kubelet
+        # Whether a group's door is open or not: every kubelet has it.
+        devices = KubeletDevices(
+            _there(self._thread),
+            root=self._places.root,
+            private=ROOT,
+            report=self.notes.append,
+            age_s=self._setting.kubelet_age_s,
+        )
+        self._kubelet, self._devices = kubelet, devices
         self._kubelet_life = _Life()
-        await self.nursery.start(self._kubelet_life.live, kubelet.run)
+        await self.nursery.start(self._kubelet_life.live, kubelet.run, devices.run)
 
     async def stop_kubelet(self) -> None:
         """End kubelet's life as a kill does, and wait until it has ended."""
@@ -241,7 +261,7 @@ def toml_document(config: Mapping[str, Any]) -> str:
 
 
 class _Life:
-    """A task that can be ended by itself."""
+    """Tasks that can be ended by themselves."""
 
     def __init__(self) -> None:
         self.ended = trio.Event()
@@ -249,14 +269,15 @@ class _Life:
 
     async def live(
         self,
-        run: Callable[[], Awaitable[None]],
-        *,
+        *parts: Callable[[], Awaitable[None]],
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         try:
             with self._scope:
                 task_status.started()
-                await run()
+                async with trio.open_nursery() as nursery:
+                    for part in parts:
+                        nursery.start_soon(part)
         finally:
             self.ended.set()
 

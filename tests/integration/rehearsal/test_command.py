@@ -15,6 +15,7 @@ import pytest
 
 from berth.errors import HostError
 from berth.rehearsal.enter import inside
+from berth.rehearsal.nvml.build import compiler
 
 ROOT = Path(__file__).parents[3]
 CONFIGS = ROOT / "configs"
@@ -32,8 +33,9 @@ STAGES = (
     "completed",
     "returned",
     "unprepared",
-    "stopped",
 )
+BY_CLAIM = ("scheduled", "prepared", "given", "unprepared")
+BY_RESOURCE = ("allocated", "given", "held")
 ROOMY = """
 [[nic.group]]
 name = "spare"
@@ -43,6 +45,24 @@ name = "lan"
 match = { name = "y0" }
 mode = "shared"
 shared = { slots = 8, bandwidth = "10G" }
+"""
+DEVICES = """
+[[nic.group]]
+name = "spare"
+match = { name = "x0" }
+[[generic]]
+name = "full"
+match = { path = "/dev/full" }
+door = "both"
+rename = "/dev/berth/"
+[[generic]]
+name = "dice"
+match = { path = ["/dev/random", "/dev/urandom"] }
+door = "plugin"
+resource = "example.com/dice"
+[[generic]]
+name = "gone"
+match = { path = "/dev/berth-has-no-such-*" }
 """
 LIMIT_S = 60
 MARK = "BERTH_TEST_MARK"
@@ -99,14 +119,19 @@ def processes_marked(mark: str) -> list[str]:
 
 
 def test_main_job_is_seen_without_arguments() -> None:
-    """Every stage is shown and verified, with the pod's addresses and its metadata."""
+    """Every stage is shown and verified: addresses, metadata, and what a device node adds."""
 
     done = rehearse()
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert stages_of(done.stdout) == list(STAGES)
+    kinds = 2 if compiler() and os.geteuid() == 0 else 1  # a node of a GPU needs root
+    devices = [*kinds * BY_CLAIM, *kinds * BY_RESOURCE, "freed"]
+    assert stages_of(done.stdout) == [*STAGES, *devices, "stopped"]
     assert "inet 192.0.2.10/24 scope global net1" in done.stdout
     assert '"ips": ["192.0.2.10/24"]' in done.stdout
+    assert done.stdout.count("node   /dev/null (c 1:3, rw)") == 2
+    assert done.stdout.count("node   /dev/nvidiactl (c 195:255, rw)") == 2 * (kinds - 1)
+    assert ("GPUs are NOT rehearsed" in done.stdout) == (kinds == 1)
     assert "Each stage was verified" in done.stdout
     assert done.stderr == ""
 
@@ -134,6 +159,37 @@ def test_shipped_configuration_is_played(name: str) -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert ("is NOT rehearsed" in done.stdout) == (name == "sriov-node")
+
+
+def test_groups_of_device_nodes_are_played(tmp_path: Path) -> None:
+    """By the doors that each opens; a group without a node here is told as not rehearsed."""
+
+    config = tmp_path / "agent.toml"
+    config.write_text(DEVICES, encoding="utf-8")
+
+    done = rehearse("--config", config)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert stages_of(done.stdout).count("given") == 3
+    assert "/dev/berth/full (c 1:7, rw) is the host's /dev/full" in done.stdout
+    assert "group 'gone' is NOT rehearsed: no node here fits it" in done.stdout
+    assert "kubelet may give 1 berth.dev/full, 2 example.com/dice" in done.stdout
+    assert "in its slice it has a taint" in done.stdout
+
+
+def test_claim_of_a_device_node_is_played(tmp_path: Path) -> None:
+    """A claim of one's own may be for a node alone: there is no traffic then."""
+
+    config, claim = tmp_path / "agent.toml", tmp_path / "claim.yaml"
+    config.write_text(DEVICES, encoding="utf-8")
+    text = (EXAMPLES / "generic" / "modem.yaml").read_text(encoding="utf-8")
+    claim.write_text(text.replace('"modem"', '"full"'), encoding="utf-8")
+
+    done = rehearse("--config", config, "--claim", claim)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "traffic" not in stages_of(done.stdout)
+    assert "completed   /dev/berth/full (c 1:7, rw) is the host's /dev/full" in done.stdout
 
 
 def test_driver_of_another_name_is_played(tmp_path: Path) -> None:
@@ -223,6 +279,7 @@ def test_user_namespace_serves_where_rights_are_missing() -> None:
     done = rehearse(before=("setpriv", "--bounding-set=-sys_admin,-net_admin,-sys_chroot"))
 
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "GPUs are NOT rehearsed" in done.stdout
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED FOR WANT OF ROOT: drops its rights")
@@ -249,6 +306,29 @@ def test_missing_program_is_named_with_its_package(
 
     assert done.returncode == 1
     assert package in done.stdout + done.stderr
+
+
+def test_gpus_are_left_out_without_a_compiler(tmp_path: Path) -> None:
+    """One line tells it before the play, which goes on."""
+
+    for name in ("ip", "mount", "unshare"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    own = {"PATH": str(tmp_path), "CC": "no-such-compiler", "XDG_CACHE_HOME": str(tmp_path)}
+    environment = {**os.environ, **own}
+
+    with subprocess.Popen(
+        command(), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        told = []
+        for line in process.stdout:
+            told.append(line)
+            if "ready" in line:
+                break
+        process.kill()
+
+    (note,) = [line for line in told if "NOTE" in line]
+    assert "GPUs are NOT rehearsed: NVML stand-in: there is no C compiler" in note
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])

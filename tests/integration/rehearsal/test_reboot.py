@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from berth.model.edits import Edits
 from berth.rehearsal import checks, podchecks
 from berth.rehearsal.cdispecs import resolve
 from berth.rehearsal.iproute import link_facts
@@ -27,6 +28,11 @@ async def reboot(stage: Stage) -> None:
     await stage.boot()
 
 
+def missing(edits: Edits) -> list[str]:
+    """Files that are to be mounted and are not there."""
+    return [one.host_path for one in edits.mounts if not Path(one.host_path).is_file()]
+
+
 async def test_claim_prepared_again_after_a_reboot_is_the_same(stages: Stages) -> None:
     """Kubelet gets equal CDI names, every file is there before the answer, and the pod its NIC."""
 
@@ -40,7 +46,7 @@ async def test_claim_prepared_again_after_a_reboot_is_the_same(stages: Stages) -
 
     assert cdi_ids(again) == before
     edits = resolve([name for names in before.values() for name in names])
-    assert all(mount.host_path.is_file() for mount in edits.mounts)
+    assert missing(edits) == []
     await stage.pods.run_sandbox(again)
     await stage.pods.run_containers(again)
     placed = await podchecks.attached(stage, again)

@@ -11,7 +11,7 @@ import pytest
 from berth.cdi.document import CdiDevice, render
 from berth.errors import RemoteProtocolError
 from berth.model.edits import Edits, Mount
-from berth.rehearsal.cdispecs import BindMount, resolve
+from berth.rehearsal.cdispecs import resolve
 
 
 def spec(**changes: Any) -> dict[str, Any]:
@@ -45,11 +45,7 @@ def test_our_own_files_are_resolved(tmp_path: Path) -> None:
     edits = resolve(ids, [tmp_path])
 
     assert edits.env == ("X=1",)
-    assert edits.mounts == (
-        BindMount(
-            host_path=Path("/h/m.json"), container_path=Path("/c/m.json"), options=("ro", "bind")
-        ),
-    )
+    assert edits.mounts == (mount,)
 
 
 def test_general_edits_of_a_file_are_applied_once(tmp_path: Path) -> None:
@@ -85,7 +81,7 @@ def test_missing_device_is_refused_in_containerds_words(tmp_path: Path) -> None:
         spec(extra=1),
         spec(devices=[{"name": "a", "containerEdits": {}}]),
         spec(devices=[{"name": "-a", "containerEdits": {"env": ["A=1"]}}]),
-        spec(devices=[{"name": "a", "containerEdits": {"hooks": [{}]}}]),
+        spec(devices=[{"name": "a", "containerEdits": {"intelRdt": {}}}]),
         spec(devices=2 * [{"name": "a", "containerEdits": {"env": ["A=1"]}}]),
     ],
 )

@@ -15,15 +15,17 @@ from berth.rehearsal.stage import tied, toml_document
 CONFIGS = Path(__file__).parents[3] / "configs"
 
 
-def test_embedded_play_has_ten_lines_and_one_pod() -> None:
-    """A newcomer sees a configuration that can be read at a glance, and one pod."""
+def test_embedded_play_has_few_lines_and_one_pod() -> None:
+    """A newcomer sees a configuration that can be read at a glance, one pod and one device."""
 
     script = write_script(config=None, claim=None)
 
-    assert len(CONFIG.splitlines()) == 10
+    assert len(CONFIG.splitlines()) == 21
     assert script.text == CONFIG
     assert [link.name for link in script.cast.links] == ["nic0", "nic1", "nic2"]
     assert len(script.manifests.pods) == 1
+    assert script.groups == ("null",)
+    assert script.with_groups
 
 
 @pytest.mark.parametrize(
@@ -42,6 +44,46 @@ def test_shipped_configurations_can_be_played(name: str, links: list[str]) -> No
 
     assert [link.name for link in script.cast.links] == links
     assert len(script.manifests.pods) == len({link.group for link in script.cast.links})
+
+
+def test_generic_groups_are_played_unless_claims_are_given() -> None:
+    """Each group gets pods of the rehearsal's own; who brings claims asks how those fare."""
+
+    config = CONFIGS / "generic-node.toml"
+    claim = CONFIGS / "kubernetes" / "examples" / "generic" / "modem.yaml"
+
+    own = write_script(config=config, claim=None)
+    theirs = write_script(config=config, claim=claim)
+
+    assert own.groups == theirs.groups == ("kvm", "serial", "capture")
+    assert (own.with_groups, theirs.with_groups) == (True, False)
+
+
+def test_gpus_are_told_as_not_rehearsed() -> None:
+    """Where the file says something of them."""
+
+    told = write_script(config=CONFIGS / "gpu-node.toml", claim=None).notes
+    untold = write_script(config=CONFIGS / "nic-node.toml", claim=None).notes
+
+    assert "GPUs are NOT rehearsed" in told
+    assert untold == ()
+
+
+def test_embedded_play_has_gpus_where_they_can_be_had() -> None:
+    """Else the daemon looks for none, so that it meets no driver of this machine."""
+
+    script = write_script(config=None, claim=None)
+
+    having = script.having_gpus(Path("/l.so"), {"0000:1b:00.0": "/dev/nvidia0"})
+    lacking = script.lacking_gpus("there is no C compiler")
+
+    assert script.with_gpus
+    assert having.groups == ("null", "")
+    assert having.config["gpu"]["library"] == "/l.so"
+    assert having.config["gpu"]["door"] == "both"
+    assert lacking.groups == ("null",)
+    assert lacking.config["gpu"] == {"enabled": False}
+    assert lacking.notes == ("GPUs are NOT rehearsed: there is no C compiler",)
 
 
 def test_hardware_is_told_as_not_rehearsed() -> None:

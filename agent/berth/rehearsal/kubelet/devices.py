@@ -48,6 +48,8 @@ class KubeletDevices:
         root: Kubelet's root directory, with its folders ``device-plugins`` and ``pod-resources``.
         private: Folder for grpcio's own sockets.
         report: Told of everything that is done.
+        age_s: How long it has been there when it begins, as the files of its sockets tell it: who
+            reads its lists does not believe a young kubelet that a pod is gone.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class KubeletDevices:
         root: Path,
         private: Path,
         report: Report = lambda _: None,
+        age_s: float = 0.0,
     ) -> None:
         self.plugins = ExtendedPlugins(thread, root / "device-plugins", report=report)
         """Those that registered in this life, and their resources."""
@@ -67,6 +70,7 @@ class KubeletDevices:
         self._pods_folder = root / "pod-resources"
         self._private = private
         self._report = report
+        self._age_s = age_s
         self._allotments: list[Allotment] = []
         self._admission = trio.Lock()
 
@@ -100,6 +104,8 @@ class KubeletDevices:
         server = GrpcServer(self._thread, path=private, services=[service])
         async with trio.open_nursery() as nursery:
             await nursery.start(server.run)
+            if self._age_s:
+                _make_older(private, self._age_s)
             _name_too(private, public)
             task_status.started()
 
@@ -195,6 +201,12 @@ class KubeletDevices:
         if len(free) > count and caller.options.get_preferred_allocation_available:
             preferred = await caller.prefer(free, (), count)
         return tuple(dict.fromkeys([*preferred, *free]))[:count]
+
+
+def _make_older(path: Path, age_s: float) -> None:
+    seen = path.lstat()
+    made_ns = seen.st_mtime_ns - int(age_s * 1e9)
+    os.utime(path, ns=(seen.st_atime_ns, made_ns))
 
 
 def _name_too(private: Path, public: Path) -> None:

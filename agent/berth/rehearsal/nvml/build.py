@@ -28,19 +28,23 @@ def compiler() -> str:
     return shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or ""
 
 
-def build(*, old_driver: bool = False) -> Path:
+def build(*, old_driver: bool = False, below: Path | None = None) -> Path:
     """Give the built library, compiling it when its source is new; blocks for seconds then.
 
-    It lies below the user's cache folder, in a folder named by the hash of source and flags.
+    It lies in a folder named by the hash of source and flags.
 
     Args:
         old_driver: Leave out the symbols that older drivers do not have.
+        below: Where it is put if the user's cache folder does not have it; there if not given.
 
     Raises:
         HostError: There is no compiler, or it refused.
     """
     flags = [*_FLAGS.split(), f"-Wl,-soname,{SONAME}", *(["-DOLD_DRIVER"] if old_driver else [])]
-    library = _cache() / _hash(flags) / SONAME
+    name = Path(_hash(flags), SONAME)
+    if (_cache() / name).exists():
+        return _cache() / name
+    library = (below or _cache()) / name
     if not library.exists():
         _compile(flags, library)
     return library
