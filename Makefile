@@ -2,13 +2,13 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup compiler format check test test-fast test-slow cluster outages bench demo proto lock docs clean
+.PHONY: setup compiler format check test test-unit test-integration test-fast test-slow cluster outages bench demo proto lock docs clean
 .DEFAULT_GOAL := help
 # Tests share one kernel and one clock: one after the other, whatever -j says.
 .NOTPARALLEL:
 
 help: ## list the verbs
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
 setup: ## install what berth needs here: Debian packages, a virtual environment, locked wheels
 	@tools/setup
@@ -23,8 +23,15 @@ check: setup ## lint, types, layers, spelling, generated files
 compiler: setup
 	@tools/compiler
 
-test-fast: compiler ## the tests that need neither a cluster nor minutes
-	$(BIN)/pytest tests/unit tests/integration -m 'not cluster and not slow'
+# A unit test touches nothing but its own folder, so these share the two cores; those that change the
+# machine run one after the other.
+test-unit: compiler ## the tests of pure parts and of single libraries
+	$(BIN)/pytest -n 2 tests/unit -m 'not slow'
+
+test-integration: compiler ## those on this machine's kernel that need neither a cluster nor minutes
+	$(BIN)/pytest tests/integration -m 'not cluster and not slow'
+
+test-fast: test-unit test-integration ## both of these
 
 test-slow: compiler ## those that need minutes, but no cluster
 	$(BIN)/pytest tests/unit tests/integration -m 'slow and not cluster'

@@ -32,6 +32,7 @@ async def wait_another(path: Path, before: SocketId | None) -> None:
     await until(lambda: find_socket(path) not in {None, before})
 
 
+@pytest.mark.slow
 async def test_kubelet_restarts_and_the_resource_is_back_each_time(open_bed: OpenBed) -> None:
     """Case 1: registered again with the health of now, and nothing is left open."""
 
@@ -102,6 +103,7 @@ async def test_deleted_socket_is_bound_again(open_bed: OpenBed) -> None:
             assert bed.sockets() == [own.name]
 
 
+@pytest.mark.slow
 async def test_connection_that_is_lost_is_registered_anew_under_another_name(
     open_bed: OpenBed,
 ) -> None:

@@ -198,6 +198,7 @@ async def test_burst_of_a_thousand_link_events_costs_few_looks(
     assert 1 <= looks <= took_s / 0.2 + 3
 
 
+@pytest.mark.slow
 async def test_pods_that_come_and_go_cost_no_look(home: ScratchNetns, watcher: Watcher) -> None:
     """A hundred pairs with addresses and routes, made and removed."""
 
@@ -216,6 +217,7 @@ async def test_pods_that_come_and_go_cost_no_look(home: ScratchNetns, watcher: W
     assert after["looks"] == before["looks"]
 
 
+@pytest.mark.slow
 async def test_steady_churn_never_makes_a_nic_vanish(home: ScratchNetns, watcher: Watcher) -> None:
     """NW §10 row 24: dumps are interrupted again and again; none is taken for the end of a NIC."""
 

@@ -82,6 +82,7 @@ async def test_refused_claim_is_told_in_kubelets_words(open_door: OpenDoor) -> N
     )
 
 
+@pytest.mark.slow
 async def test_kubelet_restarts_twenty_times(open_door: OpenDoor) -> None:
     """Case 1: registered again each time, slices healed, and nothing is left open."""
 

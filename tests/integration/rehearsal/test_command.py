@@ -118,6 +118,7 @@ def processes_marked(mark: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_main_job_is_seen_without_arguments() -> None:
     """Every stage is shown and verified: addresses, metadata, and what a device node adds."""
 
@@ -136,6 +137,7 @@ def test_main_job_is_seen_without_arguments() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_every_example_claim_is_played(tmp_path: Path) -> None:
     """What is shipped for a cluster works together, on a node with enough NICs for it."""
 
@@ -161,6 +163,7 @@ def test_shipped_configuration_is_played(name: str) -> None:
     assert ("is NOT rehearsed" in done.stdout) == (name == "sriov-node")
 
 
+@pytest.mark.slow
 def test_groups_of_device_nodes_are_played(tmp_path: Path) -> None:
     """By the doors that each opens; a group without a node here is told as not rehearsed."""
 
@@ -272,6 +275,7 @@ def test_end_when_the_output_is_full() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED FOR WANT OF ROOT: drops its rights")
 def test_user_namespace_serves_where_rights_are_missing() -> None:
     """Without the right to make namespaces a user namespace is made, and all works in it."""
