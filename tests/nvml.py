@@ -20,10 +20,15 @@ from berth.rehearsal.nvml.build import build, compiler
 from berth.rehearsal.nvml.world import Card, World
 
 
-def library(*, old_driver: bool = False) -> Path:
-    """Give the built stand-in, and skip the test, loudly, where nothing can build it."""
+def need_compiler() -> None:
+    """Skip the test, loudly, where nothing can build the stand-in."""
     if not compiler():
         pytest.skip("SKIPPED FOR WANT OF A C COMPILER: builds the stand-in for NVML")
+
+
+def library(*, old_driver: bool = False) -> Path:
+    """Give the built stand-in, and skip the test, loudly, where nothing can build it."""
+    need_compiler()
     return build(old_driver=old_driver)
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import attrs
 import pytest
 
-from berth.rehearsal.nvml.build import compiler
 from berth.rehearsal.nvml.cards import whole
 from berth.rehearsal.nvml.world import FOR_EVER
 from tests.bench.conftest import Report
@@ -19,6 +18,7 @@ from tests.cluster.api import Object
 from tests.cluster.bed import Cluster
 from tests.cluster.gpumachine import GpuMachine
 from tests.cluster.node import SLICES, Node
+from tests.nvml import need_compiler
 
 CARDS = tuple(whole(number, f"0000:{0x1B + number:02x}:00.0") for number in range(8))
 STARTS = 5
@@ -35,8 +35,7 @@ def node(cluster: Cluster) -> Iterator[Node]:
 @pytest.fixture
 def machine() -> Iterator[GpuMachine]:
     """Eight GPUs."""
-    if not compiler():
-        pytest.skip("SKIPPED FOR WANT OF A C COMPILER: builds the stand-in for NVML")
+    need_compiler()
     with tempfile.TemporaryDirectory(prefix="berth-gpus-", dir="/var/tmp") as folder:
         yield GpuMachine(Path(folder), CARDS)
 

@@ -10,7 +10,6 @@ import attrs
 import pytest
 
 from berth.host.nvml.values import MIG_CHANGED
-from berth.rehearsal.nvml.build import compiler
 from berth.rehearsal.nvml.cards import divided, divisible, whole
 from berth.rehearsal.nvml.world import FOR_EVER, Event, Process
 from tests.cluster.api import Object
@@ -20,6 +19,7 @@ from tests.cluster.node import SLICES
 from tests.cluster.pods import container, is_running
 from tests.cluster.site import PodView, Site
 from tests.cluster.test_peripherals import wait_allocatable
+from tests.nvml import need_compiler
 
 RESOURCE = "nvidia.com/gpu"
 ADDRESSES = tuple(f"0000:{0x1B + number:02x}:00.0" for number in range(4))
@@ -30,8 +30,7 @@ CARDS = tuple(whole(number, address) for number, address in enumerate(ADDRESSES)
 @pytest.fixture(name="machine")
 def _machine() -> Iterator[GpuMachine]:
     """Four whole GPUs."""
-    if not compiler():
-        pytest.skip("SKIPPED FOR WANT OF A C COMPILER: builds the stand-in for NVML")
+    need_compiler()
     with tempfile.TemporaryDirectory(prefix="berth-gpus-", dir="/var/tmp") as folder:
         yield GpuMachine(Path(folder), CARDS)
 
