@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 from collections.abc import AsyncIterator
@@ -19,12 +18,8 @@ from berth.rehearsal.kubelet import Act
 from berth.runtime.grpcbridge import GrpcServer, open_channel
 from berth.runtime.methods import Call, Method, Send, Service, StreamMethod
 from berth.runtime.sockets import SocketId, find_socket
+from tests.descriptors import open_descriptors
 from tests.integration.deviceplugin.conftest import GPU, LIMIT_S, Bed, OpenBed, gpus, until
-
-
-def open_files() -> int:
-    """Count this process' descriptors."""
-    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names alone are wanted
 
 
 async def wait_another(path: Path, before: SocketId | None) -> None:
@@ -52,10 +47,10 @@ async def test_kubelet_restarts_and_the_resource_is_back_each_time(open_bed: Ope
             endpoint = bed.door.endpoints.get()[GPU]
             with trio.fail_after(10):
                 await endpoint.state.wait_value(lambda state: "away" in state.reason)
-            files.append(open_files())
+            files.append(len(open_descriptors()))
 
         with trio.fail_after(10):
-            await until(lambda: open_files() <= max(files[:2]))
+            await until(lambda: len(open_descriptors()) <= max(files[:2]))
         assert bed.supervisor.statistics().plugins[0].failures == 0
         assert endpoint.state.get().rivals == ()
     assert bed.sockets() == []

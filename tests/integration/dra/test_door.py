@@ -15,6 +15,7 @@ from berth.errors import BerthError, ClaimError, RemoteProtocolError
 from berth.rehearsal.kubelet import Act
 from berth.runtime.sockets import connect_unix
 from berth.runtime.supervisor import Phase
+from tests.descriptors import open_descriptors
 from tests.integration.dra.conftest import DRIVER, LIMIT_S, Door, OpenDoor, ref
 
 
@@ -24,11 +25,6 @@ async def until(condition: Callable[[], bool]) -> None:
         if condition():
             return
         await trio.sleep(0.01)
-
-
-def open_files() -> int:
-    """Count this process' descriptors."""
-    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names alone are wanted
 
 
 async def test_prepare_over_the_socket_gives_what_the_claim_service_gave(
@@ -100,8 +96,8 @@ async def test_kubelet_restarts_twenty_times(open_door: OpenDoor) -> None:
                     await kubelet.prepare(DRIVER, [ref(f"u{number}")])
             with trio.fail_after(5):
                 await until(lambda: not door.plugin.statistics().door.connections)
-            files.append(open_files())
-            threads.append(len(os.listdir("/proc/self/task")))  # noqa: PTH208 - as above
+            files.append(len(open_descriptors()))
+            threads.append(len(os.listdir("/proc/self/task")))  # noqa: PTH208 - names alone are wanted
 
         # Each life begins with a wipe; more than 20 rounds a minute are not written.
         with trio.fail_after(10):

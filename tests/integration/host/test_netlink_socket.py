@@ -31,6 +31,7 @@ from berth.host.netlink.socket import (
     open_in,
     send_now,
 )
+from tests.descriptors import open_descriptors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -207,16 +208,12 @@ def test_path_that_is_no_namespace_is_told(tmp_path: Path) -> None:
         run_in_netns(999, lambda: None)
 
 
-def _descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 def test_nothing_of_a_pod_stays_open(pod: ScratchNetns) -> None:
     """After the work no descriptor, socket or thread keeps the pod's namespace."""
 
     gc.collect()
-    count = _descriptors()
-    threads = threading.active_count()
+    descriptors = open_descriptors()
+    threads = set(threading.enumerate())
     with Rtnl.of(pod.path) as tables:
         assert tables.links()
     run_in_netns(pod.path, lambda: None)
@@ -225,8 +222,8 @@ def test_nothing_of_a_pod_stays_open(pod: ScratchNetns) -> None:
     with pytest.raises(HostError):
         open_in(pod.path, protocol=31)
 
-    assert _descriptors() == count
-    assert threading.active_count() == threads
+    assert not open_descriptors() - descriptors
+    assert not set(threading.enumerate()) - threads
 
 
 @pytest.mark.parametrize("path", ["a\0b", "\ud800"])

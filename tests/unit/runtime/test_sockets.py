@@ -23,6 +23,7 @@ from berth.runtime.sockets import (
     wait_socket,
     watch_inode,
 )
+from tests.descriptors import open_descriptors
 
 
 @contextmanager
@@ -79,11 +80,6 @@ async def test_connect_when_nobody_listens(tmp_path: Path) -> None:
         pass
     with pytest.raises(HostError, match=r"x\.sock: cannot connect: Connection refused"):
         await connect_unix(tmp_path / "x.sock")
-
-
-def open_descriptors() -> int:
-    """Count the descriptors of this process."""
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 class Reader:
@@ -269,7 +265,7 @@ async def test_watch_when_the_kernel_has_no_inotify_left(
 def test_watch_gives_its_descriptor_back(tmp_path: Path) -> None:
     """Many watches leave no descriptor open."""
 
-    before = open_descriptors()
+    before = len(open_descriptors())
 
     async def watch_often() -> None:
         for _ in range(20):
@@ -278,4 +274,4 @@ def test_watch_gives_its_descriptor_back(tmp_path: Path) -> None:
 
     trio.run(watch_often)
 
-    assert open_descriptors() == before
+    assert len(open_descriptors()) <= before
