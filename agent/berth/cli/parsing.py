@@ -69,6 +69,7 @@ class _Parser(argparse.ArgumentParser):
 class _CommandParser(_Parser):
     """The parser of one command, which knows better than that of all what belongs to it."""
 
+    # argparse declares overloads for namespaces of other types, which nobody hands in here.
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:

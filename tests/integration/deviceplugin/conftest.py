@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from berth.deviceplugin.podresources import PodResources
 from berth.model.edits import DeviceNode, Edits, NodeType
 from berth.model.resource import Grant, Resource, Unit
 from berth.rehearsal.kubelet import Act, KubeletDevices, Note
-from berth.runtime.asyncthread import AsyncioThread, open_asyncio_thread
+from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.latest import Latest
 from berth.runtime.supervisor import Supervisor
 
@@ -129,20 +128,6 @@ async def until(condition: Callable[[], bool]) -> None:
         if condition():
             return
         await trio.sleep(0.01)
-
-
-@pytest.fixture
-async def thread() -> AsyncIterator[AsyncioThread]:
-    """Give grpcio's loop."""
-    async with open_asyncio_thread() as running:
-        yield running
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """Give a folder whose path is short enough for sockets in it; pytest's own is not."""
-    with tempfile.TemporaryDirectory(prefix="berth-") as path:
-        yield Path(path)
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import socket
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from berth.kube.api import Node
 from berth.model.claim import ClaimRef, PreparedClaim, PreparedDevice
 from berth.model.inventory import Inventory
 from berth.rehearsal.kubelet import Act, Kubelet, Note
-from berth.runtime.asyncthread import AsyncioThread, open_asyncio_thread
+from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
 from berth.runtime.supervisor import Supervisor
@@ -117,20 +116,6 @@ OpenDoor = Callable[..., AbstractAsyncContextManager[Door]]
 def ref(uid: str = "uid-1") -> ClaimRef:
     """Give a claim."""
     return ClaimRef(namespace="ns", name=f"claim-{uid}", uid=uid)
-
-
-@pytest.fixture
-async def thread() -> AsyncIterator[AsyncioThread]:
-    """Give grpcio's loop."""
-    async with open_asyncio_thread() as running:
-        yield running
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """Give a folder whose path is short enough for sockets in it; pytest's own is not."""
-    with tempfile.TemporaryDirectory(prefix="berth-") as path:
-        yield Path(path)
 
 
 @pytest.fixture

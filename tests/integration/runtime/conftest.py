@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import attrs
@@ -11,7 +10,7 @@ import trio
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 
 from berth.errors import ClaimError
-from berth.runtime.asyncthread import AsyncioThread, open_asyncio_thread
+from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.grpcbridge import GrpcServer
 from berth.runtime.methods import Call, Method, RpcError, Send, Service, Status, StreamMethod
 
@@ -120,13 +119,6 @@ class Stage:
                 StreamMethod(name="Watch", handler=self.watch, **words),
             ),
         )
-
-
-@pytest.fixture
-async def thread() -> AsyncIterator[AsyncioThread]:
-    """Give grpcio's loop."""
-    async with open_asyncio_thread() as running:
-        yield running
 
 
 @pytest.fixture
