@@ -22,13 +22,14 @@ import attrs
 import trio
 
 from berth.dra.counters import SINCE
+from berth.dra.edition import Origin
 from berth.dra.former import remove_former
 from berth.dra.history import NodeHistory
 from berth.dra.lingering import Lingering
 from berth.dra.nodename import NodeChoice
 from berth.dra.pacing import COALESCE_S, Pace
 from berth.dra.quarantine import Refusal
-from berth.dra.slices import Origin, PoolPlan, Verb
+from berth.dra.slices import PoolPlan, Verb
 from berth.dra.writer import Ending, SliceWriter
 from berth.errors import KubeError
 from berth.kube.api import KubeApi, ServerVersion, SliceEvent, WatchInterrupted

@@ -1,15 +1,8 @@
-"""The slices that should exist, and the writes that lead there from those that do.
+"""The writes that lead from the slices that exist to those that should.
 
-A pool is read as a whole: only slices of the highest generation count, and a pool whose slices are
-not as many as they say offers nothing. An `Edition` is what one generation of a pool stands for.
-It is kept between plans, and recovered from the server after a restart. From it follow the rules:
-
-* Wanted content that differs in at most one slice keeps the generation and rewrites that slice.
-* Otherwise the pool gets the highest generation ever seen plus one, in all of its slices.
-* What is missing or was edited by others is put back as it was, in the same generation: no reader
-  can have seen other content of ours under that number. So an interrupted round is just continued.
-
-Counter sets lie in slices of their own behind those of devices, and count like them.
+What a pool is to be is its edition (`berth.dra.edition`). What is missing or was edited by others
+is put back as it was, in the same generation: no reader can have seen other content of ours under
+that number. So an interrupted round is just continued.
 
 What the server made of an earlier write counts as that write (`Accepted`), so a field that it drops
 is not sent again and again.
@@ -19,116 +12,18 @@ Source: KC §4.3, §4.4, §4.5; network.md §0, §2.3.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import TypeAlias
 
 import attrs
 
-from berth.dra.counters import Content, counted, place_sets, slots_needed
-from berth.dra.placement import Slots, place
-from berth.kube.compare import device_differences, differences, keep_taint_times
-from berth.kube.slices import Owner, Slice, counter_set_json, device_json
+from berth.dra.counters import counted
+from berth.dra.edition import Edition, Origin, next_edition
+from berth.kube.compare import differences, keep_taint_times
+from berth.kube.slices import Slice
 from berth.model.device import CounterSet, Device
-
-NIC_TYPES: Final = frozenset({"nic", "nic-shared", "nic-vfio", "rdma"})
-"""Types that live in the pool of NICs, whose comings and goings must not touch GPUs."""
-
-GENERATED_LIMIT: Final = 58
-"""Characters of ``generateName`` that the server keeps before its five random ones.
-
-Source: apiserver ``pkg/storage/names/generate.go``."""
-
-_INDEX: Final = re.compile(r"([0-9a-f]{5,8})-")
-
-DeviceJson: TypeAlias = "Mapping[str, Any]"
-"""A device or a counter set; either has a ``name``."""
-
-SlotsJson: TypeAlias = "tuple[tuple[DeviceJson, ...], ...]"
-
-
-@attrs.frozen(kw_only=True)
-class Origin:
-    """Who publishes: a driver on a node."""
-
-    driver: str
-    owner: Owner
-
-    @property
-    def node_name(self) -> str:
-        """Name of the node."""
-        return self.owner.name
-
-    def generate_name(self, index: int) -> str:
-        """The prefix of the object's name; it sorts slices in the order of their index."""
-        return f"{index:05x}-{self.driver}-{self.node_name}-"
-
-    def index_of(self, name: str) -> int | None:
-        """The index that a name was generated from; ``None`` when it is not one of ours."""
-        match = _INDEX.match(name)
-        if match is None:
-            return None
-        index = int(match[1], 16)
-        return index if name.startswith(self.generate_name(index)[:GENERATED_LIMIT]) else None
-
-    def pool_of(self, device_type: str) -> str:
-        """The pool that devices of a type belong to."""
-        return f"{self.node_name}/nic" if device_type in NIC_TYPES else self.node_name
-
-
-@attrs.frozen(kw_only=True)
-class Edition:
-    """What a generation of a pool stands for.
-
-    Attributes:
-        slots: Devices as JSON, by slice.
-        counters: Counter sets as JSON, by slice; their slices follow those of the devices.
-    """
-
-    pool: str
-    generation: int
-    slots: SlotsJson
-    counters: SlotsJson = ()
-
-    @property
-    def names(self) -> Slots:
-        """Device names by slice."""
-        return _names(self.slots)
-
-    @property
-    def set_names(self) -> Slots:
-        """Names of counter sets by slice."""
-        return _names(self.counters)
-
-    @property
-    def slice_count(self) -> int:
-        """Slices of both sorts."""
-        return len(self.slots) + len(self.counters)
-
-    @property
-    def device_count(self) -> int:
-        """Devices in all slices."""
-        return sum(map(len, self.slots))
-
-    def slices(self, origin: Origin) -> tuple[Slice, ...]:
-        """The slices as they are to be, without the names that the server gives."""
-        contents = [(slot, ()) for slot in self.slots] + [((), slot) for slot in self.counters]
-        return tuple(
-            Slice(
-                driver=origin.driver,
-                pool=self.pool,
-                generation=self.generation,
-                slice_count=self.slice_count,
-                node_name=origin.node_name,
-                devices=devices,
-                shared_counters=counters,
-                generate_name=origin.generate_name(index),
-                owner=origin.owner,
-            )
-            for index, (devices, counters) in enumerate(contents)
-        )
 
 
 @attrs.frozen(kw_only=True)
@@ -212,7 +107,7 @@ def plan(
     for pool in sorted({*offered, *found, *editions}):
         slices = found.get(pool, ())
         if pool in ours:
-            edition = _next_edition(
+            edition = next_edition(
                 origin,
                 pool,
                 counted(offered.get(pool, ()), sets),
@@ -224,109 +119,6 @@ def plan(
         else:
             plans.append(PoolPlan(pool=pool, edition=None, writes=tuple(map(_delete, slices))))
     return tuple(plans)
-
-
-def recovered(origin: Origin, pool: str, existing: Iterable[Slice]) -> Edition | None:
-    """The edition that the server holds, ``None`` when its newest generation is no whole pool."""
-    slices = list(existing)
-    newest = max((item.generation for item in slices), default=0)
-    by_index = {origin.index_of(item.name): item for item in slices if item.generation == newest}
-    whole = [by_index[index] for index in range(len(by_index)) if index in by_index]
-    counted = sum(item.generation == newest for item in slices)
-    if not whole or any(item.slice_count != counted for item in whole) or len(whole) != counted:
-        return None
-    devices = [item for item in whole if not item.shared_counters]
-    counters = whole[len(devices) :]
-    # Devices come first, and no slice has both.
-    if any(item.shared_counters for item in whole[: len(devices)]) or any(
-        item.devices for item in counters
-    ):
-        return None
-    edition = Edition(
-        pool=pool,
-        generation=newest,
-        slots=tuple(item.devices for item in devices),
-        counters=tuple(item.shared_counters for item in counters),
-    )
-    every = chain.from_iterable((*edition.slots, *edition.counters))
-    return edition if all(isinstance(one.get("name"), str) for one in every) else None
-
-
-def _next_edition(
-    origin: Origin,
-    pool: str,
-    content: Content,
-    existing: Sequence[Slice],
-    *,
-    edition: Edition | None,
-) -> Edition:
-    newest = max((item.generation for item in existing), default=0)
-    if edition is None or newest > edition.generation:
-        edition = recovered(origin, pool, existing)
-    wanted = {device.name: device_json(device) for device in content.devices}
-    sets = {one.name: counter_set_json(one) for one in content.sets}
-    if edition is None:
-        return Edition(
-            pool=pool,
-            generation=newest + 1,
-            slots=_contents(_placed(place((), content.devices)), wanted),
-            counters=_contents(place_sets((), tuple(sets)), sets),
-        )
-    edition = _with_counters(edition, slots_needed(len(sets)))
-    known = {device["name"]: device for device in chain.from_iterable(edition.slots)}
-    changed = frozenset(
-        name for name, item in wanted.items() if name in known and not _same_item(item, known[name])
-    )
-    slots = _placed(place(edition.names, content.devices, changed=changed))
-    after = Edition(
-        pool=pool,
-        generation=edition.generation,
-        slots=_contents(slots, wanted),
-        counters=_contents(place_sets(edition.set_names, tuple(sets)), sets),
-    )
-    if _differing(edition, after) > 1:
-        return attrs.evolve(after, generation=max(newest, edition.generation) + 1)
-    return after
-
-
-def _with_counters(edition: Edition, count: int) -> Edition:
-    """The edition whose last slices are those of counters, if these are empty.
-
-    A server that drops counters leaves an empty slice, which tells a new process nothing; taken for
-    one of devices it would stay for ever, and another be added at each restart.
-    """
-    if edition.counters or not count:
-        return edition
-    devices, last = edition.slots[:-count], edition.slots[-count:]
-    return edition if any(last) else attrs.evolve(edition, slots=devices, counters=last)
-
-
-def _placed(slots: tuple[tuple[Device, ...], ...]) -> Slots:
-    return tuple(tuple(device.name for device in slot) for slot in slots)
-
-
-def _names(slots: SlotsJson) -> Slots:
-    return tuple(tuple(str(item["name"]) for item in slot) for slot in slots)
-
-
-def _contents(slots: Slots, wanted: Mapping[str, DeviceJson]) -> SlotsJson:
-    return tuple(tuple(wanted[name] for name in slot) for slot in slots)
-
-
-def _same_item(wanted: DeviceJson, found: DeviceJson) -> bool:
-    return wanted == found or not device_differences(wanted, found)
-
-
-def _differing(before: Edition, after: Edition) -> int:
-    """How many slices have to be written; all of them when their number changes."""
-    if before.slice_count != after.slice_count:
-        return before.slice_count + after.slice_count
-    pairs = zip((*before.slots, *before.counters), (*after.slots, *after.counters), strict=True)
-    return sum(not _same_slot(old, new) for old, new in pairs)
-
-
-def _same_slot(one: Sequence[DeviceJson], other: Sequence[DeviceJson]) -> bool:
-    return len(one) == len(other) and all(map(_same_item, one, other))
 
 
 def _writes(

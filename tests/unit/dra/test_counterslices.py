@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from berth.dra.slices import Accepted, Edition, Verb, plan, recovered
+from berth.dra.edition import Edition, recovered
+from berth.dra.slices import Accepted, Verb, plan
 from berth.model.device import CounterSet, Device
 from tests.unit.dra.shelf import ORIGIN, Shelf, counter_set, nics, part
 

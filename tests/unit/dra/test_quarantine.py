@@ -3,8 +3,8 @@
 import attrs
 import pytest
 
+from berth.dra.edition import Edition
 from berth.dra.quarantine import Quarantine, refusals_of, unshared_in
-from berth.dra.slices import Edition
 from berth.errors import KubeError
 from berth.kube.slices import Slice, device_json
 from tests.unit.dra.shelf import ORIGIN, nic, nics

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.dra.slices import Accepted, Edition, Verb, plan, recovered
+from berth.dra.edition import Edition, recovered
+from berth.dra.slices import Accepted, Verb, plan
 from berth.kube.slices import Owner, Slice
 from berth.model.device import Device
 from tests.unit.dra.shelf import ORIGIN, Shelf, nic, nics
