@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 
 .PHONY: setup compiler format check test test-unit test-integration test-fast test-slow cluster outages bench demo proto lock docs clean
 .DEFAULT_GOAL := help
-# Tests share one kernel and one clock: one after the other, whatever -j says.
+# Verbs share one kernel and one clock: one after the other, whatever -j says.
 .NOTPARALLEL:
 
 help: ## list the verbs
@@ -23,13 +23,13 @@ check: setup ## lint, types, layers, spelling, generated files
 compiler: setup
 	@tools/compiler
 
-# A unit test touches nothing but its own folder, so these share the two cores; those that change the
-# machine run one after the other.
+# A unit test touches nothing but its own folder, and each of the others makes the namespaces that it
+# changes: both share two cores. A file's tests stay together, since they share what it sets up.
 test-unit: compiler ## the tests of pure parts and of single libraries
 	$(BIN)/pytest -n 2 tests/unit -m 'not slow'
 
 test-integration: compiler ## those on this machine's kernel that need neither a cluster nor minutes
-	$(BIN)/pytest tests/integration -m 'not cluster and not slow'
+	$(BIN)/pytest -n 2 --dist loadfile tests/integration -m 'not cluster and not slow'
 
 test-fast: test-unit test-integration ## both of these
 
