@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import attrs
 import trio
@@ -23,7 +23,7 @@ from berth.gpu.witness import Remembered
 from berth.host.charlinks import CharLinks
 from berth.host.nvidiafiles import NodeFacts, NvidiaFiles
 from berth.host.nvml.session import Session, SessionState
-from berth.host.nvml.values import EventKind, NoAnswer, NvmlEvent, Refusal, Walk
+from berth.host.nvml.values import EventKind, Walk
 from berth.host.sysfs import PciFunction, Sysfs
 from berth.host.uevents import UeventMonitor
 from berth.model.device import CounterSet
@@ -32,6 +32,7 @@ from berth.model.peripheral import Door, Peripheral
 from berth.node.document import KnownGpus, gpus_from_bytes, to_bytes
 from berth.node.kept import Kept
 from berth.node.nvidiatool import NvidiaTool
+from berth.node.nvml import Nvml
 from berth.node.stock import Aside, Events, Monitors
 from berth.runtime.backoff import BackOff
 from berth.runtime.latest import Latest
@@ -54,58 +55,6 @@ _PROBING: Final = "probing"
 # The word of `berth.gpu.witness` for GPUs that were not asked yet: it says nothing against them.
 
 _log = get_log(__name__)
-
-
-class Tells(Protocol):
-    """Takes a GPU that has answered."""
-
-    def __call__(self, gpu: Gpu, /) -> None:
-        """Take it."""
-        ...
-
-
-class Nvml(Protocol):
-    """NVML's one owner; see `berth.host.nvml.owner.Nvml` for what each method promises."""
-
-    @property
-    def session(self) -> Session:
-        """Its state."""
-
-    @property
-    def version(self) -> int:
-        """How often the session changed."""
-
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep the session."""
-        ...
-
-    def notice(self, *, functions: int, bind: bool = False) -> None:
-        """Take note of the PCI inventory."""
-        ...
-
-    async def wait_session_changed(self, since: int) -> int:
-        """Wait until the session is another."""
-        ...
-
-    async def walk(self, *, told: Tells) -> Walk:
-        """Look at all GPUs."""
-        ...
-
-    async def processes(self, address: str) -> tuple[int, ...] | Refusal | NoAnswer:
-        """Who computes on a GPU."""
-        ...
-
-    async def receive_event(self) -> NvmlEvent:
-        """Wait for the next event."""
-        ...
-
-    async def release(self, for_s: float) -> None:
-        """Give the session up for a time."""
-        ...
-
-    def resume(self) -> None:
-        """End a release before its time."""
-        ...
 
 
 def _listen() -> Events:
