@@ -18,6 +18,7 @@ import trio
 
 from berth.config.gpu import GpuTable, Occupancy
 from berth.errors import BerthError
+from berth.gpu.nvlinks import linked
 from berth.gpu.survey import GpuSurvey, survey
 from berth.gpu.witness import Remembered
 from berth.host.charlinks import CharLinks
@@ -30,6 +31,7 @@ from berth.model.device import CounterSet
 from berth.model.gpu import Driver, Gpu
 from berth.model.peripheral import Door, Peripheral
 from berth.node.document import KnownGpus, gpus_from_bytes, to_bytes
+from berth.node.gpulinks import GpuLinks
 from berth.node.kept import Kept
 from berth.node.nvidiatool import NvidiaTool
 from berth.node.nvml import Nvml
@@ -134,6 +136,7 @@ class Gpus:
         )
         self._lost: tuple[str, ...] = ()
         self._tool = NvidiaTool(self._files, aside=aside, changed=self.look_again)
+        self._nvlinks = GpuLinks(changed=self.look_again)
         self._gpus: tuple[Gpu, ...] = ()
         self._driver: Driver | None = None
         self._asked = trio.Event()
@@ -207,6 +210,7 @@ class Gpus:
             task_status.started()
             nursery.start_soon(self._follow_bus)
             nursery.start_soon(self._tool.run)
+            nursery.start_soon(self._nvlinks.run)
             while True:
                 with trio.move_on_after(RESCAN_S if self.peripherals.get() else float("inf")):
                     await self._asked.wait()
@@ -259,6 +263,7 @@ class Gpus:
         (found,) = walks
         self._gpus, self._driver = found.gpus, found.driver
         await self._tell(bus, state.value if found.driver is not None else _PROBING)
+        self._nvlinks.see(nvml, found.gpus, found.driver)
         self._tool.see(found.gpus, found.driver, self._table.cdi.source)
 
     async def _session_with(self, bus: _Bus) -> Nvml | None:
@@ -299,7 +304,7 @@ class Gpus:
         self._lost = found.lost
         self.counters.set(found.counter_sets)
         self.warnings.set(found.warnings)
-        self.peripherals.set(found.peripherals)
+        self.peripherals.set(linked(found.peripherals, self._nvlinks.remotes))
 
     async def _facts(self, bus: _Bus) -> NodeFacts:
         version = self._driver.version if self._driver is not None else ""

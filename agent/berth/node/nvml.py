@@ -51,6 +51,10 @@ class Nvml(Protocol):
         """Look at all GPUs."""
         ...
 
+    async def links(self, address: str) -> tuple[str, ...] | Refusal | NoAnswer:
+        """Where a GPU's NVLinks lead."""
+        ...
+
     async def processes(self, address: str) -> tuple[int, ...] | Refusal | NoAnswer:
         """Who computes on a GPU."""
         ...

@@ -47,6 +47,8 @@ class Driven:
 
     Attributes:
         slow_s: How long GPUs take to answer, by number.
+        remotes: Where the links of GPUs lead.
+        mute: Addresses of those that never say so.
         walks: How often they were asked.
         told: What the session was told of the bus.
     """
@@ -62,6 +64,8 @@ class Driven:
             for address in ADDRESSES
         )
         self.slow_s: dict[int, float] = {}
+        self.remotes: dict[str, tuple[str, ...]] = {}
+        self.mute: set[str] = set()
         self.walks = 0
         self.told: list[tuple[int, bool]] = []
         self.released: list[float] = []
@@ -108,6 +112,13 @@ class Driven:
         await trio.lowlevel.checkpoint()
         assert address in ADDRESSES
         return self.running
+
+    async def links(self, address: str) -> tuple[str, ...] | Refusal:
+        """Say where they lead, or for ever nothing."""
+        await trio.lowlevel.checkpoint()
+        if address in self.mute:
+            await trio.sleep_forever()
+        return self.remotes.get(address, ())
 
     async def receive_event(self) -> NvmlEvent:
         """Wait for one."""
@@ -242,6 +253,24 @@ async def test_slow_gpu_keeps_nobody_else_waiting(
 
     assert seen[-2] == (EARLY_S, [NAMES[0]], {NAMES[1]: "probing"})
     assert seen[-1] == (9.0, list(NAMES), {})
+
+
+async def test_links_are_known_soon_and_keep_nobody_waiting(
+    driven: Driven, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """GPUs are offered before; one that does not tell has the links that the other tells of."""
+
+    driven.remotes = {ADDRESSES[0]: (ADDRESSES[1],) * 4}
+    driven.mute = {ADDRESSES[1]}
+    gpus = gpus_of(driven)
+    await nursery.start(gpus.run)
+    assert offered(gpus) == list(NAMES)
+    assert [dict(one.links) for one in gpus.peripherals.get()] == [{}, {}]
+
+    await trio.sleep(1)
+
+    assert [dict(one.links) for one in gpus.peripherals.get()] == [{NAMES[1]: 4}, {NAMES[0]: 4}]
+    assert driven.walks == 2
 
 
 async def test_session_that_is_down_is_told_as_the_reason(
