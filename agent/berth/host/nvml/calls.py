@@ -89,6 +89,9 @@ def ask(function: Callable[..., T], *arguments: Any) -> T | Refusal:
         return function(*arguments)
     except pynvml.NVMLError as error:
         return Refusal.of(int(error.value))
+    except pynvml.NVMLLibraryMismatchError:
+        # What pynvml makes of FUNCTION_NOT_FOUND for some functions; it is no ``NVMLError``.
+        return Refusal.of(13)
     except UnicodeDecodeError:
         return Refusal(code=0, text="text that is not UTF-8")
 
