@@ -17,7 +17,8 @@ import attrs
 from berth.config.gpu import GpuTable
 from berth.config.nic import Door as WrittenDoor
 from berth.deviceplugin.messages import list_resource
-from berth.dra.slices import Origin, plan
+from berth.dra.origin import Origin
+from berth.dra.slices import plan
 from berth.kube.slices import Owner
 from berth.model.device import CounterSet
 from berth.model.peripheral import Peripheral

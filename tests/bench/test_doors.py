@@ -15,8 +15,9 @@ import trio
 
 from berth.deviceplugin.listing import read_pods
 from berth.deviceplugin.messages import list_resource
+from berth.dra.origin import Origin
 from berth.dra.placement import place
-from berth.dra.slices import Origin, plan
+from berth.dra.slices import plan
 from berth.kube.slices import Owner
 from berth.model.device import Exclusion
 from berth.model.inventory import Inventory

@@ -26,9 +26,10 @@ from berth.dra.former import remove_former
 from berth.dra.history import NodeHistory
 from berth.dra.lingering import Lingering
 from berth.dra.nodename import NodeChoice
+from berth.dra.origin import Origin
 from berth.dra.pacing import COALESCE_S, Pace
 from berth.dra.quarantine import Refusal
-from berth.dra.slices import Origin, PoolPlan, Verb
+from berth.dra.slices import PoolPlan, Verb
 from berth.dra.writer import Ending, SliceWriter
 from berth.errors import KubeError
 from berth.kube.api import KubeApi, ServerVersion, SliceEvent, WatchInterrupted

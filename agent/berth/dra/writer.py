@@ -14,8 +14,9 @@ from typing import Final
 import trio
 
 from berth.dra.observed import ObservedSlices
+from berth.dra.origin import Origin
 from berth.dra.quarantine import Quarantine, Refusal, refusals_of, unshared_in
-from berth.dra.slices import Accepted, Edition, Origin, PoolPlan, Verb, Write, plan
+from berth.dra.slices import Accepted, Edition, PoolPlan, Verb, Write, plan
 from berth.errors import KubeError
 from berth.kube.api import KubeApi, SliceQuery
 from berth.kube.compare import differences

@@ -2,7 +2,8 @@
 
 import attrs
 
-from berth.dra.slices import Edition, Origin, PoolPlan, Verb, Write, plan
+from berth.dra.origin import Origin
+from berth.dra.slices import Edition, PoolPlan, Verb, Write, plan
 from berth.kube.slices import Owner, Slice
 from berth.model.device import Consumption, CounterSet, Device
 
