@@ -6,10 +6,12 @@ Source: KC §4.3; network.md §0.
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import attrs
 
+from berth.dra.counters import tells_kind
 from berth.kube.slices import Owner
 
 NIC_TYPES: Final = frozenset({"nic", "nic-shared", "nic-vfio", "rdma"})
@@ -25,10 +27,16 @@ _INDEX: Final = re.compile(r"([0-9a-f]{5,8})-")
 
 @attrs.frozen(kw_only=True)
 class Origin:
-    """Who publishes: a driver on a node."""
+    """Who publishes: a driver on a node.
+
+    Attributes:
+        kind: Bare name of the attribute that tells what part of its whole a device is; empty where
+            nobody is told which.
+    """
 
     driver: str
     owner: Owner
+    kind: str = ""
 
     @property
     def node_name(self) -> str:
@@ -46,6 +54,10 @@ class Origin:
             return None
         index = int(match[1], 16)
         return index if name.startswith(self.generate_name(index)[:GENERATED_LIMIT]) else None
+
+    def partition_type(self, devices: Iterable[Mapping[str, Any]]) -> str:
+        """What a slice of these devices says of that attribute; empty where it may say nothing."""
+        return f"{self.driver}/{self.kind}" if self.kind and tells_kind(devices, self.kind) else ""
 
     def pool_of(self, device_type: str) -> str:
         """The pool that devices of a type belong to."""

@@ -85,6 +85,7 @@ class Edition:
                 node_name=origin.node_name,
                 devices=devices,
                 shared_counters=counters,
+                partition_type=origin.partition_type(devices),
                 generate_name=origin.generate_name(index),
                 owner=origin.owner,
             )

@@ -18,6 +18,7 @@ import trio
 
 from berth.config.gpu import GpuTable, Occupancy
 from berth.errors import BerthError
+from berth.gpu.compatibility import grouped
 from berth.gpu.nvlinks import linked
 from berth.gpu.survey import GpuSurvey, survey
 from berth.gpu.witness import Remembered
@@ -304,7 +305,10 @@ class Gpus:
         self._lost = found.lost
         self.counters.set(found.counter_sets)
         self.warnings.set(found.warnings)
-        self.peripherals.set(linked(found.peripherals, self._nvlinks.remotes))
+        peripherals = linked(found.peripherals, self._nvlinks.remotes)
+        self.peripherals.set(
+            grouped(peripherals) if self._table.compatibility_groups else peripherals
+        )
 
     async def _facts(self, bus: _Bus) -> NodeFacts:
         version = self._driver.version if self._driver is not None else ""

@@ -18,7 +18,7 @@ from berth.host.nvml.session import Session, SessionState
 from berth.host.nvml.values import EventKind, NvmlEvent, Refusal, Walk
 from berth.host.sysfs import PciFunction
 from berth.model.edits import DeviceNode, NodeType
-from berth.model.gpu import Driver, Gpu
+from berth.model.gpu import Driver, Engines, Gpu, MigDevice, Placement
 from berth.model.peripheral import Door
 from berth.node.gpus import EARLY_S, FILE, RESCAN_S, Gpus
 
@@ -220,6 +220,37 @@ def reasons(gpus: Gpus) -> dict[str, str]:
     return {one.name: one.exclusion.reason for one in gpus.peripherals.get() if one.exclusion}
 
 
+def divided(whole: Gpu) -> Gpu:
+    """A GPU with two parts."""
+    engines = Engines(
+        multiprocessors=14,
+        copy_engines=1,
+        decoders=0,
+        encoders=0,
+        jpeg_engines=0,
+        ofa_engines=0,
+        memory_mib=4864,
+    )
+    parts = tuple(
+        MigDevice(
+            uuid=f"MIG-{number}",
+            name="NVIDIA H100 MIG 1g.10gb",
+            gi_id=number + 7,
+            ci_id=0,
+            engines=engines,
+            gi_placement=Placement(start=number, size=1),
+            ci_placement=Placement(start=0, size=1),
+        )
+        for number in range(2)
+    )
+    return attrs.evolve(whole, mig_current=True, mig_pending=True, mig_devices=parts)
+
+
+def groups_of(gpus: Gpus) -> list[tuple[str, ...]]:
+    """Compatibility groups of all that draws on counters."""
+    return [drawn.groups for one in gpus.peripherals.get() for drawn in one.consumes]
+
+
 async def test_first_look_offers_what_answers(
     driven: Driven, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
@@ -412,6 +443,22 @@ async def test_door_and_groups_may_change(
     assert {(one.door, one.resource) for one in gpus.peripherals.get()} == {
         (Door.PLUGIN, "nvidia.com/gpu")
     }
+
+
+async def test_parts_are_in_groups_where_that_is_wanted(
+    driven: Driven, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """By a reload too, for all of them at once."""
+
+    driven.gpus = {1: divided(gpu(1))}
+    gpus = gpus_of(driven)
+    await nursery.start(gpus.run)
+    assert groups_of(gpus) == [(), ()]
+
+    gpus.reload(attrs.evolve(BUILTIN, compatibility_groups=True))
+    await trio.sleep(1)
+
+    assert groups_of(gpus) == [("mig",), ("mig",)]
 
 
 async def test_links_are_there_before_gpus_are_offered(
