@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from berth.rehearsal.nvml import world as worlds
 from berth.rehearsal.nvml.build import compiler
+from berth.rehearsal.nvml.cards import whole
+from tests import nvml
 from tests.hardware.cuda import ILLEGAL_ADDRESS, LIBRARY, NUMBER
 from tests.nvml import need_compiler
 
@@ -65,6 +68,30 @@ def test_illegal_store_is_told(folder: Path) -> None:
     code, told = told_by(folder, "illegal")
 
     assert (code, told["error"]) == (0, ILLEGAL_ADDRESS)
+
+
+def test_illegal_store_is_heard_as_an_xid(folder: Path, tmp_path: Path) -> None:
+    """By berth's own session, with GPU, code and delay; then it is asked how it is."""
+
+    worlds.write(tmp_path / "world", nvml.cards(whole(0, "0000:3b:00.0"), whole(1, "0000:af:00.0")))
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.hardware.sessions", "xid", str(nvml.library())],
+        env={**worlds.environment(tmp_path / "world"), "LD_LIBRARY_PATH": str(folder)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.stdout, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+
+    assert told["child"]["error"] == ILLEGAL_ADDRESS
+    (event,) = told["events"]
+    assert (event["kind"], event["address"], event["data"]) == ("xid", "0000:af:00.0", 31)
+    assert event["gi"] is event["ci"] is None
+    assert "after_s" in event
+    assert told["fields afterwards"]["0000:3b:00.0"]["230"] == 0
 
 
 def test_missing_library_is_told(tmp_path: Path) -> None:
