@@ -39,7 +39,7 @@ def linked(
     names = {one.path: one.name for one in peripherals if _is_whole(one)}
     if not remotes or len(names) < 2:
         return peripherals
-    between = links_between(remotes, names)
+    between = links_between(remotes, names, others={one.path for one in peripherals})
     return tuple(
         attrs.evolve(one, links={names[to]: count for to, count in between[one.path].items()})
         if _is_whole(one) and between[one.path]
@@ -49,20 +49,22 @@ def linked(
 
 
 def links_between(
-    remotes: Mapping[str, Iterable[str]], gpus: Collection[str]
+    remotes: Mapping[str, Iterable[str]], gpus: Collection[str], *, others: Collection[str] = ()
 ) -> Mapping[str, Mapping[str, int]]:
     """Give how many links each GPU has with each other, by their addresses.
 
     Args:
         remotes: Addresses at the other ends of a GPU's links, one for each, by its own address.
         gpus: Addresses of the GPUs that it is about; links of others count for nothing.
+        others: Addresses of more that are no switches.
     """
     ends = {gpu: Counter(remotes.get(gpu, ())) for gpu in sorted(gpus)}
+    known = {*remotes, *gpus, *others}
     return {
         gpu: {
             other: count
             for other in ends
-            if other != gpu and (count := _count(gpu, other, ends, remotes.keys() | set(gpus)))
+            if other != gpu and (count := _count(gpu, other, ends, known))
         }
         for gpu in ends
     }

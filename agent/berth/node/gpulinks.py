@@ -38,9 +38,18 @@ class _Layout:
         whole = (gpu for gpu in gpus if not gpu.mig_current)
         return cls(driver=driver, gpus=frozenset((gpu.address, gpu.uuid) for gpu in whole))
 
+    def stayed(self, before: _Layout) -> frozenset[str]:
+        """Addresses of the GPUs that are the same as in another layout."""
+        if self.driver != before.driver:
+            return frozenset()
+        return frozenset(address for address, _ in self.gpus & before.gpus)
+
 
 class GpuLinks:
     """What is known of the links in the layout of now.
+
+    In another layout every GPU is asked anew; until it answers, one that was there before has the
+    links that it told then.
 
     Args:
         changed: Called when more is known, or less.
@@ -55,6 +64,7 @@ class GpuLinks:
         self._nvml: Nvml | None = None
         self._layout = _Layout(driver=None, gpus=frozenset())
         self._asked_s: dict[str, float] = {}
+        self._answered: set[str] = set()
         self._seen = trio.Event()
 
     def see(self, nvml: Nvml, gpus: tuple[Gpu, ...], driver: Driver | None) -> None:
@@ -62,7 +72,9 @@ class GpuLinks:
         layout = _Layout.of(gpus, driver)
         if layout != self._layout:
             self._asked_s.clear()
-            self._take({})
+            self._answered.clear()
+            stay = layout.stayed(self._layout)
+            self._take({gpu: ends for gpu, ends in self.remotes.items() if gpu in stay})
         self._nvml, self._layout = nvml, layout
         self._seen.set()
 
@@ -84,7 +96,7 @@ class GpuLinks:
         return tuple(
             address
             for address, _ in sorted(self._layout.gpus)
-            if address not in self.remotes
+            if address not in self._answered
             and now_s - self._asked_s.get(address, float("-inf")) >= AGAIN_S
         )
 
@@ -97,6 +109,7 @@ class GpuLinks:
         if isinstance(answer, Refusal | NoAnswer):
             _log.info("links of a GPU not known", gpu=address, reason=answer.text)
             return
+        self._answered.add(address)
         self._take({**self.remotes, address: answer})
 
     def _take(self, remotes: Mapping[str, tuple[str, ...]]) -> None:

@@ -92,3 +92,13 @@ def test_whole_gpus_alone_are_linked() -> None:
         "gpu-0000-1c-00-0": {"gpu-0000-1b-00-0": 2},
     }
     assert linked(found, {}) == found
+
+
+def test_divided_gpu_is_no_switch() -> None:
+    """Two cards that were both bridged to it are not linked by that."""
+
+    gpus = (gpu(0), gpu(1), divided(2, part(7, "1g.10gb", 0, gi_id=9)))
+    found = look(gpus, [function(number) for number in range(3)]).peripherals
+    remotes = {address_of(0): (address_of(2),), address_of(1): (address_of(2),)}
+
+    assert linked(found, remotes) == found

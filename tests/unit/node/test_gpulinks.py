@@ -23,19 +23,20 @@ class Answering:
     Attributes:
         answers: What each GPU says; one without waits for ever.
         asked: Addresses in the order in which they were asked.
+        slow_s: How long an answer takes.
     """
 
     def __init__(self) -> None:
         self.answers: dict[str, tuple[str, ...] | Refusal | NoAnswer] = {}
         self.asked: list[str] = []
+        self.slow_s = 0.0
 
     async def links(self, address: str) -> tuple[str, ...] | Refusal | NoAnswer:
         """Answer, or not."""
         self.asked.append(address)
-        await trio.lowlevel.checkpoint()
-        if address not in self.answers:
-            await trio.sleep_forever()
-        return self.answers[address]
+        answer = self.answers.get(address)
+        await trio.sleep(self.slow_s)
+        return answer if answer is not None else await trio.sleep_forever()
 
 
 class Bed:
@@ -100,6 +101,21 @@ async def test_gpu_that_does_not_answer_keeps_nothing_from_the_others(
     assert bed.known == {address_of(0)}
 
 
+async def test_gpu_that_stays_keeps_its_links_until_it_is_heard(
+    bed: Bed, autojump_clock: MockClock
+) -> None:
+    """A card that goes takes nothing from the others, not even for a moment."""
+
+    await bed.see(*GPUS)
+    bed.nvml.answers = {}
+    await bed.see(*GPUS[:2])
+    assert bed.known == {address_of(0), address_of(1)}
+
+    await bed.see(*GPUS[:2], driver="590.10")
+
+    assert bed.known == set()
+
+
 @pytest.mark.parametrize("answer", [Refusal.of(15), NoAnswer(purpose="links", open_s=4)])
 async def test_gpu_that_refused_is_asked_again_later(
     bed: Bed, answer: Refusal | NoAnswer, autojump_clock: MockClock
@@ -123,11 +139,11 @@ async def test_answer_about_a_former_layout_is_not_taken(
 ) -> None:
     """It may be of a card that is gone."""
 
-    bed.nvml.answers = {address_of(number): ("0000:06:00.0",) for number in range(3)}
-    bed.links.see(bed.nvml, GPUS, DRIVER)  # type: ignore[arg-type]
-    await trio.testing.wait_all_tasks_blocked()
+    bed.nvml.slow_s = 5
+    await bed.see(*GPUS)
     bed.nvml.answers = {}
     await bed.see(gpu(0, uuid="GPU-another"), gpu(1))
+    await trio.sleep(10)
 
     assert bed.known == set()
 
