@@ -2,7 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup compiler format check test test-unit test-integration test-fast test-slow cluster outages bench demo proto lock docs clean
+.PHONY: setup compiler format check test test-unit test-integration test-fast test-slow cluster outages bench hardware-gpu demo proto lock docs clean
 .DEFAULT_GOAL := help
 # Verbs share one kernel and one clock: one after the other, whatever -j says.
 .NOTPARALLEL:
@@ -46,6 +46,9 @@ test: setup test-fast test-slow cluster outages ## every test
 
 bench: setup ## the figures, as a table and as JSON
 	$(BIN)/pytest tests/bench -m bench
+
+hardware-gpu: setup ## what only a real GPU can show; REPORT=name keeps it under tests/hardware/reports
+	REPORT=$(REPORT) $(BIN)/pytest tests/hardware -m gpu
 
 demo: setup ## pods get a NIC, a device node and a GPU, without Kubernetes: about a minute
 	$(BIN)/berth rehearse

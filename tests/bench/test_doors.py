@@ -15,7 +15,7 @@ import trio
 
 from berth.deviceplugin.listing import read_pods
 from berth.deviceplugin.messages import list_resource
-from berth.dra.edition import Origin
+from berth.dra.origin import Origin
 from berth.dra.placement import place
 from berth.dra.slices import plan
 from berth.kube.slices import Owner

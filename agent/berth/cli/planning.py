@@ -16,7 +16,7 @@ from berth.cli.claimfile import claims_of, classes_of, stable_uid
 from berth.cli.outlook import Gear, outlook
 from berth.cli.wording import tallied
 from berth.config.schema import Config
-from berth.dra.edition import Origin
+from berth.dra.origin import Origin
 from berth.errors import BerthError, ConfigError, Faults
 from berth.host.netlink.link import Link
 from berth.host.scan import HostScan

@@ -302,9 +302,18 @@ class GpuTable:
         "explains. `off`: it is not asked.",
     )
     compatibility_groups: bool = key(
-        OnlyDefault(Flag(), False),
+        Flag(),
         False,
-        "Whether parts and whole functions are kept apart by compatibility groups.",
+        "Whether parts tell the scheduler by compatibility groups with what they go together. "
+        "The feature gate `DRADeviceCompatibilityGroups` (alpha in 1.37) must be on in API server "
+        "and scheduler: a scheduler without it passes the whole node over.",
+    )
+    partition_type: bool = key(
+        Flag(),
+        False,
+        "Whether slices say that the attribute `profile` tells what part of its GPU a device is "
+        "(`partitionTypeAttribute`), for summaries of pools. "
+        "An API server without the gate `DRAPartitionableDevicesType` (alpha in 1.37) drops it.",
     )
     cdi: GpuCdi = table(GpuCdi, "What a container gets besides device nodes.")
     groups: tuple[GpuGroup, ...] = tables(

@@ -11,9 +11,10 @@ from berth.host.sysfs import Sysfs
 from berth.model.peripheral import Door
 from berth.node.allotments import Allotments, given_shelf
 from berth.node.discovery import Discovery
-from berth.node.gpus import Gpus, Nvml
+from berth.node.gpus import Gpus
 from berth.node.ledger import Ledger
 from berth.node.nics import Nics
+from berth.node.nvml import Nvml
 from berth.node.occupancy import Occupancy
 from berth.node.pluginfiles import PluginFiles
 from berth.node.records import Records

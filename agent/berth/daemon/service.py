@@ -207,6 +207,7 @@ class Daemon:
                 host_name=socket.gethostname(),
             ),
             history=NodeHistory(Folder(self._parts.config.node.state_dir)),
+            kind="profile" if self._parts.config.gpu.partition_type else "",
         )
         self._parts.publisher.set(publisher)
         async with trio.open_nursery() as nursery:

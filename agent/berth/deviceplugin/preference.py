@@ -3,9 +3,14 @@
 Theory. What kubelet insists on comes first. The rest is taken from units that are well, and only
 then from those that are held, ill or unknown: a preference is a hint, so a sick device is never a
 reason to fail. Among equals, a NUMA node that has all that is needed is better than two, there a
-PCIe root that has it, and of several the one whose devices are shared least (``spread``) or most
+PCIe root that has it, and of several the one whose devices have most NVLinks with each other and
+with what is chosen already, then the one whose devices are shared least (``spread``) or most
 (``pack``), then the one with the least to spare. Where several NUMA nodes have all, the one that
 has it at the fewest roots is taken.
+
+Links are no domain: two GPUs may both be linked with a third and not with each other. So they are
+weighed whenever there is a choice that costs no further NUMA node or PCIe root: the next is taken
+by its links with those before it, the first by the links that it could get.
 
 All of it is counted from the values given: nothing is asked of the machine here.
 
@@ -21,6 +26,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from berth.deviceplugin.links import between, promise, within
 from berth.errors import ClaimError
 from berth.model.resource import Resource, Unit
 
@@ -98,6 +104,21 @@ def _too_few(resource: Resource, wish: Wish, found: int) -> ClaimError:
     )
 
 
+@attrs.frozen(kw_only=True)
+class _Last:
+    """What the last group has to do.
+
+    Attributes:
+        need: How many units it gives.
+        narrower: The domains within it.
+        had: What is chosen already.
+    """
+
+    need: int
+    narrower: Sequence[Domain]
+    had: Sequence[Unit]
+
+
 class _Choice:
     """What was chosen so far.
 
@@ -113,6 +134,8 @@ class _Choice:
         self._take(must)
         self._many = resource.many
         self._heaped = resource.many and resource.pack
+        # Where shares are heaped on a device, it matters little with which others it is linked.
+        self._linked = not self._heaped and any(unit.links for unit in resource.units)
         loads = Counter(unit.device for unit in resource.units if unit.id not in free)
         sign = -1 if resource.pack else 1
         self._costs = {unit.device: sign * loads[unit.device] for unit in resource.units}
@@ -121,12 +144,12 @@ class _Choice:
     def add(self, tier: Sequence[Unit], need: int) -> None:
         """Choose so many of a tier, or as many as it has."""
         if self._heaped:
-            self._take(self._near(tier, need, _DOMAINS))
+            self._take(self._near(tier, need, _DOMAINS, had=self.units))
             return
         taken = set() if self._many else {unit.device for unit in self.units}
         layers = _layers(unit for unit in tier if unit.device not in taken)
         for layer in layers if self._many else layers[:1]:
-            chosen = self._near(layer, need, _DOMAINS)
+            chosen = self._near(layer, need, _DOMAINS, had=self.units)
             self._take(chosen)
             need -= len(chosen)
 
@@ -135,12 +158,18 @@ class _Choice:
         for domain, keys in self._anchors.items():
             keys.update(map(domain, units))
 
-    def _near(self, units: Sequence[Unit], need: int, domains: Sequence[Domain]) -> list[Unit]:
-        """Choose ``need`` of the units, or all, from as few domains as can be."""
+    def _near(
+        self, units: Sequence[Unit], need: int, domains: Sequence[Domain], *, had: Sequence[Unit]
+    ) -> list[Unit]:
+        """Choose ``need`` of the units, or all, from as few domains as can be.
+
+        Args:
+            had: What is chosen already.
+        """
         if need <= 0:
             return []
         if not domains:
-            return sorted(units, key=self._place)[:need]
+            return self._closest(units, need, had=had)
         domain, narrower = domains[0], domains[1:]
         groups: dict[Hashable, list[Unit]] = defaultdict(list)
         for unit in units:
@@ -150,31 +179,76 @@ class _Choice:
         far = [group for key, group in groups.items() if not _is_near(key, anchors)]
         chosen: list[Unit] = []
         for part in (near, far):
-            for group in self._fewest(part, need - len(chosen), narrower):
-                chosen += self._near(group, need - len(chosen), narrower)
+            for group in self._fewest(part, need - len(chosen), narrower, had=[*had, *chosen]):
+                more = need - len(chosen)
+                chosen += self._near(group, more, narrower, had=[*had, *chosen])
         return chosen
 
     def _fewest(
-        self, groups: Iterable[list[Unit]], need: int, narrower: Sequence[Domain]
+        self,
+        groups: Iterable[list[Unit]],
+        need: int,
+        narrower: Sequence[Domain],
+        *,
+        had: Sequence[Unit],
     ) -> list[list[Unit]]:
         """As few groups as have what is needed, to be emptied in this order."""
         ordered = sorted(groups, key=len, reverse=True)
         taken: list[list[Unit]] = []
+        with_taken = list(had)
         while ordered and need > 0:
             if len(ordered[0]) >= need:
-                wanted = need
                 fitting = [group for group in ordered if len(group) >= need]
-                return [*taken, min(fitting, key=lambda group: self._rank(group, wanted, narrower))]
-            taken.append(ordered.pop(0))
+                last = _Last(need=need, narrower=narrower, had=with_taken)
+                rivals = [unit for group in ordered for unit in group]
+                return [*taken, min(fitting, key=lambda group: self._rank(group, last, rivals))]
+            taken.append(ordered.pop(self._best_linked(ordered, need, had=with_taken)))
             need -= len(taken[-1])
+            with_taken += taken[-1]
         return taken
 
+    def _best_linked(
+        self, ordered: Sequence[Sequence[Unit]], need: int, *, had: Sequence[Unit]
+    ) -> int:
+        """Which of the largest groups is to be taken whole; the first unless links tell."""
+        if not self._linked:
+            return 0
+        largest = [group for group in ordered if len(group) == len(ordered[0])]
+        pool = [unit for group in ordered for unit in group]
+        ranks = [
+            (between(group, had) + within(group), promise(group, pool, need - 1))
+            for group in largest
+        ]
+        return ranks.index(max(ranks))
+
     def _rank(
-        self, group: Sequence[Unit], need: int, narrower: Sequence[Domain]
-    ) -> tuple[tuple[int, ...], int, int]:
-        """The less the better: narrower domains to take from, devices' costs, what is to spare."""
-        pieces = tuple(_pieces(group, need, domain) for domain in narrower)
-        return pieces, sum(sorted(map(self._cost, group))[:need]), len(group)
+        self, group: Sequence[Unit], last: _Last, rivals: Sequence[Unit]
+    ) -> tuple[tuple[int, ...], int, int, int, int]:
+        """The less the better: narrower domains to take from, links that are missed, devices'
+        costs, what is to spare, links with what is left.
+        """
+        pieces = tuple(_pieces(group, last.need, domain) for domain in last.narrower)
+        cost = sum(sorted(map(self._cost, group))[: last.need])
+        if not self._linked:
+            return pieces, 0, cost, len(group), 0
+        chosen = self._near(group, last.need, last.narrower, had=last.had)
+        got = between(chosen, last.had) + within(chosen)
+        return pieces, -got, cost, len(group), between(chosen, rivals) - 2 * within(chosen)
+
+    def _closest(self, units: Sequence[Unit], need: int, *, had: Sequence[Unit]) -> list[Unit]:
+        """Choose of units that are near by everything but links."""
+        left = sorted(units, key=self._place)
+        if not self._linked or need >= len(left):
+            return left[:need]
+        chosen: list[Unit] = []
+        while len(chosen) < need:
+            before, more = [*had, *chosen], need - len(chosen) - 1
+            ranks = [
+                (-between((unit,), before), -promise((unit,), left, more), self._cost(unit))
+                for unit in left
+            ]
+            chosen.append(left.pop(ranks.index(min(ranks))))
+        return chosen
 
     def _place(self, unit: Unit) -> tuple[int, int]:
         # All shares of a device in a row, for the case that they are heaped.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -25,6 +25,10 @@ SINCE: Final = (1, 36)
 """First version whose server takes counters unless it is told not to.
 
 1.34 has another layout, and 1.35 drops them by default (KC §4.2)."""
+
+KINDS_SINCE: Final = (1, 37)
+"""First version whose server knows compatibility groups and the attribute that tells what part a
+device is; it keeps neither unless it is told to (KC §9.5, §9.8)."""
 
 
 @attrs.frozen(kw_only=True)
@@ -45,6 +49,29 @@ def counted(devices: Iterable[Device], sets: Mapping[str, CounterSet]) -> Conten
     kept = tuple(_within(device, sets) for device in devices)
     drawn = {one.counter_set for device in kept for one in device.consumes}
     return Content(devices=kept, sets=tuple(sets[name] for name in sets if name in drawn))
+
+
+def ungrouped(device: Device) -> Device:
+    """The device without compatibility groups, which are told of all or of none."""
+    if not any(one.groups for one in device.consumes):
+        return device
+    return attrs.evolve(
+        device, consumes=tuple(attrs.evolve(one, groups=()) for one in device.consumes)
+    )
+
+
+def tells_kind(devices: Iterable[Mapping[str, Any]], name: str) -> bool:
+    """Whether a slice of these may say that an attribute tells what part each is.
+
+    Some must draw on counters, and all that do must have it, as a text.
+
+    Args:
+        name: The attribute's, bare.
+    """
+    drawing = [device for device in devices if device.get("consumesCounters")]
+    return bool(drawing) and all(
+        "string" in device.get("attributes", {}).get(name, {}) for device in drawing
+    )
 
 
 def place_sets(previous: Slots, names: Sequence[str]) -> Slots:

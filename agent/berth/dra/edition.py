@@ -13,62 +13,23 @@ Source: KC §4.3, §4.4; network.md §0, §2.3.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
 
 from berth.dra.counters import Content, place_sets, slots_needed
+from berth.dra.origin import Origin
 from berth.dra.placement import Slots, place
 from berth.kube.compare import device_differences
-from berth.kube.slices import Owner, Slice, counter_set_json, device_json
+from berth.kube.slices import Slice, counter_set_json, device_json
 from berth.model.device import Device
-
-NIC_TYPES: Final = frozenset({"nic", "nic-shared", "nic-vfio", "rdma"})
-"""Types that live in the pool of NICs, whose comings and goings must not touch GPUs."""
-
-GENERATED_LIMIT: Final = 58
-"""Characters of ``generateName`` that the server keeps before its five random ones.
-
-Source: apiserver ``pkg/storage/names/generate.go``."""
-
-_INDEX: Final = re.compile(r"([0-9a-f]{5,8})-")
 
 DeviceJson: TypeAlias = "Mapping[str, Any]"
 """A device or a counter set; either has a ``name``."""
 
 SlotsJson: TypeAlias = "tuple[tuple[DeviceJson, ...], ...]"
-
-
-@attrs.frozen(kw_only=True)
-class Origin:
-    """Who publishes: a driver on a node."""
-
-    driver: str
-    owner: Owner
-
-    @property
-    def node_name(self) -> str:
-        """Name of the node."""
-        return self.owner.name
-
-    def generate_name(self, index: int) -> str:
-        """The prefix of the object's name; it sorts slices in the order of their index."""
-        return f"{index:05x}-{self.driver}-{self.node_name}-"
-
-    def index_of(self, name: str) -> int | None:
-        """The index that a name was generated from; ``None`` when it is not one of ours."""
-        match = _INDEX.match(name)
-        if match is None:
-            return None
-        index = int(match[1], 16)
-        return index if name.startswith(self.generate_name(index)[:GENERATED_LIMIT]) else None
-
-    def pool_of(self, device_type: str) -> str:
-        """The pool that devices of a type belong to."""
-        return f"{self.node_name}/nic" if device_type in NIC_TYPES else self.node_name
 
 
 @attrs.frozen(kw_only=True)
@@ -117,6 +78,7 @@ class Edition:
                 node_name=origin.node_name,
                 devices=devices,
                 shared_counters=counters,
+                partition_type=origin.partition_type(devices),
                 generate_name=origin.generate_name(index),
                 owner=origin.owner,
             )

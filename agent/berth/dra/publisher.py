@@ -21,12 +21,12 @@ from typing import Final
 import attrs
 import trio
 
-from berth.dra.counters import SINCE
-from berth.dra.edition import Origin
+from berth.dra.counters import KINDS_SINCE, SINCE
 from berth.dra.former import remove_former
 from berth.dra.history import NodeHistory
 from berth.dra.lingering import Lingering
 from berth.dra.nodename import NodeChoice
+from berth.dra.origin import Origin
 from berth.dra.pacing import COALESCE_S, Pace
 from berth.dra.quarantine import Refusal
 from berth.dra.slices import PoolPlan, Verb
@@ -90,6 +90,8 @@ class Publisher:
         inventory: What is to be published; ``None`` until it is known.
         choice: Which node this is.
         history: Names under which was published before.
+        kind: Attribute by which the server is told what part of its whole a device is; empty: it
+            is not told which.
         chance: Gives random numbers from 0 up to 1, which spread the pauses.
     """
 
@@ -101,6 +103,7 @@ class Publisher:
         inventory: Latest[Inventory | None] | Latest[Inventory],
         choice: NodeChoice,
         history: NodeHistory,
+        kind: str = "",
         chance: Callable[[], float] = _chance,
     ) -> None:
         self._api = api
@@ -109,7 +112,7 @@ class Publisher:
         self._history = history
         self._chance = chance
         # Nothing is written before the Node object gave its UID (`_find_node`).
-        origin = Origin(driver=driver, owner=Owner(name=choice.name, uid=""))
+        origin = Origin(driver=driver, owner=Owner(name=choice.name, uid=""), kind=kind)
         self._writer = SliceWriter(api, origin)
         self._paces: dict[str, Pace] = {}
         self._problems = {_SERVER: "waiting for the Node object"}
@@ -238,12 +241,13 @@ class Publisher:
         if not self._is_ready(_SERVER) or not await self._catch_up(inventory):
             return
         devices = self._devices(inventory)
-        counter_sets = inventory.counter_sets if self._takes_counters else ()
-        plans = self._writer.plan(devices, counter_sets)
+        counter_sets = inventory.counter_sets if self._is_since(SINCE) else ()
+        kinds = self._is_since(KINDS_SINCE)
+        plans = self._writer.plan(devices, counter_sets, kinds=kinds)
         if any(write.verb is Verb.CREATE for due in plans for write in due.writes):
             if not await self._owns_node():
                 return
-            plans = self._writer.plan(devices, counter_sets)
+            plans = self._writer.plan(devices, counter_sets, kinds=kinds)
         for due in plans:
             if not due.writes:
                 self._succeed(due.pool)
@@ -262,10 +266,10 @@ class Publisher:
         self._look_at = min(self._look_at, self._lingering.due_s())
         return self._lingering.devices
 
-    @property
-    def _takes_counters(self) -> bool:
+    def _is_since(self, first: tuple[int, int]) -> bool:
+        """Whether the server is known to be of this version or a later one."""
         version = self._version
-        return version is not None and (version.major, version.minor) >= SINCE
+        return version is not None and (version.major, version.minor) >= first
 
     async def _catch_up(self, inventory: Inventory) -> bool:
         """Learn what must be known before a plan.

@@ -20,7 +20,8 @@ from typing import TypeAlias
 import attrs
 
 from berth.dra.counters import counted
-from berth.dra.edition import Edition, Origin, next_edition
+from berth.dra.edition import Edition, next_edition
+from berth.dra.origin import Origin
 from berth.kube.compare import differences, keep_taint_times
 from berth.kube.slices import Slice
 from berth.model.device import CounterSet, Device

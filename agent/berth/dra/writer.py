@@ -11,16 +11,19 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final
 
+import attrs
 import trio
 
-from berth.dra.edition import Edition, Origin
+from berth.dra.counters import ungrouped
+from berth.dra.edition import Edition
 from berth.dra.observed import ObservedSlices
+from berth.dra.origin import Origin
 from berth.dra.quarantine import Quarantine, Refusal, refusals_of, unshared_in
 from berth.dra.slices import Accepted, PoolPlan, Verb, Write, plan
 from berth.errors import KubeError
 from berth.kube.api import KubeApi, SliceQuery
 from berth.kube.compare import differences
-from berth.kube.slices import Slice
+from berth.kube.slices import GROUPS, Slice
 from berth.model.device import CounterSet, Device
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
@@ -37,6 +40,7 @@ class Ending(Enum):
     DONE = "done"
     STALE = "somebody else wrote in between"
     REFUSED = "the server does not take a device"
+    LESS = "the server does not take compatibility groups"
 
 
 class SliceWriter:
@@ -60,18 +64,28 @@ class SliceWriter:
         self._devices: Mapping[str, Device] = {}
         self._editions: dict[str, Edition] = {}
         self._accepted: dict[tuple[str, int], Accepted] = {}
+        self._groups_dropped = False
 
     def plan(
-        self, devices: Iterable[Device], counter_sets: Iterable[CounterSet] = ()
+        self,
+        devices: Iterable[Device],
+        counter_sets: Iterable[CounterSet] = (),
+        *,
+        kinds: bool = False,
     ) -> tuple[PoolPlan, ...]:
-        """What is due now for these devices, by pool; a name that comes twice counts once."""
+        """What is due now for these devices, by pool; a name that comes twice counts once.
+
+        Args:
+            kinds: The server may know compatibility groups and attributes that tell what a part is.
+        """
+        grouped = kinds and not self._groups_dropped
         by_name: dict[str, Device] = {}
         for device in devices:
-            by_name.setdefault(device.name, device)
+            by_name.setdefault(device.name, device if grouped else ungrouped(device))
         self._devices = by_name
         self._set_quarantine(self._quarantine.revised(by_name.values()))
         plans = plan(
-            self.origin,
+            self.origin if kinds else attrs.evolve(self.origin, kind=""),
             filter(self._quarantine.admits, by_name.values()),
             self.observed.slices(),
             editions=self._editions,
@@ -86,6 +100,7 @@ class SliceWriter:
     def try_again(self) -> None:
         """Forget what the server dropped: it is another one now, or has another version."""
         self._accepted.clear()
+        self._groups_dropped = False
 
     async def relist(self) -> None:
         """Read all of our slices anew.
@@ -142,6 +157,11 @@ class SliceWriter:
         differing = differences(item.slice, got)
         if not differing:
             return Ending.DONE
+        if any(difference.drops(GROUPS) for difference in differing):
+            # Kept by some slices and dropped by others they would keep like devices apart.
+            self._groups_dropped = True
+            _log.warning("compatibility groups are not published", reason=Ending.LESS.value)
+            return Ending.LESS
         self._accepted[pool, item.index] = Accepted(sent=item.slice, got=got)
         unshared = unshared_in(item.slice, got, self._devices)
         if unshared:

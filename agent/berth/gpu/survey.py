@@ -30,7 +30,7 @@ from berth.gpu.naming import (
 from berth.gpu.selection import Features, Terms, terms_of
 from berth.gpu.sharing import share_capacity, share_ids
 from berth.gpu.toolkit import Toolkit, taken_over
-from berth.gpu.witness import Form, Remembered, Sighting, is_usable_uuid, witness
+from berth.gpu.witness import Form, Remembered, Sighting, Witnessed, witness
 from berth.host.nvidiafiles import FunctionFiles, NodeFacts
 from berth.host.sysfs import PciFunction
 from berth.model.device import Capacity, CounterSet, Exclusion
@@ -100,7 +100,9 @@ def survey(
     seen = witness(
         gpus, functions, driver=driver, state=state, memory=memory, boot_id=nodes.boot_id
     )
-    around = _Around(table=table, nodes=nodes, functions=functions, auto=auto, toolkit=toolkit)
+    around = _Around(
+        table=table, nodes=nodes, functions=functions, auto=auto, toolkit=toolkit, seen=seen
+    )
     made = [each for sighting in seen.sightings for each in _forms(sighting, around)]
     made.sort(key=lambda each: (_RANKS.index(each.peripheral.type), each.peripheral.name))
     sets = {each.counters.name: each.counters for each in made if each.counters is not None}
@@ -126,6 +128,7 @@ class _Around:
     functions: Sequence[PciFunction]
     auto: Door
     toolkit: Toolkit | None
+    seen: Witnessed
 
     def edited(self, uuid: str, draft: Draft, terms: Terms) -> Draft:
         """The draft with what nvidia-ctk says, unless a container may not be told that."""
@@ -216,7 +219,7 @@ def _part(
             numa=function.numa_node,
         )
     )
-    exclusion = terms.exclusion or _indistinct(gpu, mig)
+    exclusion = terms.exclusion or around.seen.indistinct(gpu, mig)
     counters = counters if exclusion is None else None
     memory = mig.engines.memory_mib * MIB if mig.engines is not None else None
     capacity = dict(_capacity(terms, memory))
@@ -341,13 +344,6 @@ def _mode(gpu: Gpu) -> Exclusion | None:
     if not gpu.mig_devices:
         return Exclusion(reason="mig-empty", detail="MIG mode is on and there is no instance")
     return Exclusion(reason="mig-on", detail=f"its {len(gpu.mig_devices)} parts are offered")
-
-
-def _indistinct(gpu: Gpu, mig: MigDevice) -> Exclusion | None:
-    alike = sum(other.uuid == mig.uuid for other in gpu.mig_devices)
-    if alike == 1 and is_usable_uuid(mig.uuid):
-        return None
-    return Exclusion(reason="identity", detail="it has no UUID of its own")
 
 
 def _is_member(other: PciFunction, function: PciFunction) -> bool:

@@ -18,7 +18,7 @@ import attrs
 
 from berth.host.sysfs import PciFunction
 from berth.model.device import Exclusion
-from berth.model.gpu import Driver, Gpu
+from berth.model.gpu import Driver, Gpu, MigDevice
 
 UUID_LIMIT: Final = 57
 """Longest UUID: with the number of a share it must fit the 63 bytes of an id."""
@@ -91,12 +91,25 @@ class Witnessed:
     Attributes:
         swapped: Addresses at which another card is than before: its health history is not this
             one's.
+        parts: By the UUID of a MIG device, the GPUs that report it now: no more than one, unless
+            something is amiss.
     """
 
     sightings: tuple[Sighting, ...]
     memory: tuple[Remembered, ...]
     swapped: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    parts: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
+
+    def indistinct(self, gpu: Gpu, mig: MigDevice) -> Exclusion | None:
+        """Why a part cannot be told from others; ``None`` when it can."""
+        others = ", ".join(sorted(self.parts.get(mig.uuid, frozenset()) - {gpu.address}))
+        if others:
+            return _reason("identity", f"a part of {others} has the same UUID")
+        alike = sum(other.uuid == mig.uuid for other in gpu.mig_devices)
+        if alike == 1 and is_usable_uuid(mig.uuid):
+            return None
+        return _reason("identity", "it has no UUID of its own")
 
 
 def witness(
@@ -154,7 +167,16 @@ def witness(
         memory=tuple(kept[address] for address in sorted(kept)),
         swapped=swapped,
         warnings=tuple(warnings),
+        parts=_parts(listed.values()),
     )
+
+
+def _parts(listed: Collection[Gpu]) -> Mapping[str, frozenset[str]]:
+    owners: dict[str, frozenset[str]] = {}
+    for gpu in listed:
+        for mig in gpu.mig_devices:
+            owners[mig.uuid] = owners.get(mig.uuid, frozenset()) | {gpu.address}
+    return owners
 
 
 def _listed(gpus: Iterable[Gpu]) -> tuple[dict[str, Gpu], list[str]]:

@@ -54,6 +54,10 @@ class Difference:
         """Whether the wanted field is simply not there: a gate that is off, or an old server."""
         return self.found is None
 
+    def drops(self, field: str) -> bool:
+        """Whether it is a field of this name that is not there."""
+        return self.dropped and self.path.endswith(f".{field}")
+
 
 def differences(wanted: Slice, found: Slice) -> tuple[Difference, ...]:
     """Where the specs and the owners of two slices differ in meaning; empty: nothing to write.

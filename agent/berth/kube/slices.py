@@ -20,7 +20,12 @@ from berth.model.device import Attribute, Capacity, CounterSet, Device, Version
 
 API_VERSION: Final = "resource.k8s.io/v1"
 
-_OWN: Final = frozenset({"driver", "pool", "nodeName", "devices", "sharedCounters"})
+GROUPS: Final = "compatibilityGroups"
+"""Field of what a device draws; with its feature gate off a server drops it."""
+
+_OWN: Final = frozenset(
+    {"driver", "pool", "nodeName", "devices", "sharedCounters", "partitionTypeAttribute"}
+)
 """Fields of ``spec`` that a node-local driver sets; any other was put there by somebody else."""
 
 
@@ -45,6 +50,8 @@ class Slice:
         devices: Devices as JSON, in the order that the scheduler tries them.
         shared_counters: Counter sets as JSON, which devices in other slices of the pool draw on; a
             slice with some has no devices (1.35 and later).
+        partition_type: Qualified name of the attribute that tells what part of its whole a device
+            is; empty for none (1.37 and later).
         name: Name of the object; empty while it is not created.
         generate_name: Prefix from which the server makes the name at creation.
         uid: Identity of the object; empty while it is not created.
@@ -60,6 +67,7 @@ class Slice:
     node_name: str
     devices: tuple[Mapping[str, Any], ...]
     shared_counters: tuple[Mapping[str, Any], ...] = ()
+    partition_type: str = ""
     name: str = ""
     generate_name: str = ""
     uid: str = ""
@@ -94,6 +102,7 @@ def spec_json(wanted: Slice) -> dict[str, Any]:
         "nodeName": wanted.node_name,
         "devices": list(wanted.devices),
         "sharedCounters": list(wanted.shared_counters),
+        "partitionTypeAttribute": wanted.partition_type,
         **wanted.others,
     }
     return {key: value for key, value in spec.items() if value not in ("", [])}
@@ -116,6 +125,7 @@ def slice_from_json(value: Any) -> Slice:
         node_name=fields.text(spec, "nodeName"),
         devices=tuple(fields.mappings(spec, "devices")),
         shared_counters=tuple(fields.mappings(spec, "sharedCounters")),
+        partition_type=fields.text(spec, "partitionTypeAttribute"),
         name=fields.text(metadata, "name"),
         generate_name=fields.text(metadata, "generateName"),
         uid=fields.text(metadata, "uid"),
@@ -146,7 +156,11 @@ def device_json(device: Device) -> dict[str, Any]:
         ]
     if device.consumes:
         result["consumesCounters"] = [
-            {"counterSet": one.counter_set, "counters": _counters_json(one.counters)}
+            {
+                "counterSet": one.counter_set,
+                "counters": _counters_json(one.counters),
+                **({GROUPS: list(one.groups)} if one.groups else {}),
+            }
             for one in device.consumes
         ]
     return result

@@ -82,10 +82,13 @@ class Consumption:
     Attributes:
         counter_set: Name of the set.
         counters: Amounts in base units, each of a counter of the set.
+        groups: Compatibility groups: of devices on one set only such go together as have one in
+            common, and one without any goes with none that has some.
     """
 
     counter_set: str
     counters: Mapping[str, int]
+    groups: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

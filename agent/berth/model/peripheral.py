@@ -62,6 +62,7 @@ class Peripheral:
         pack: Its shares are given before those of the next device.
         numa: NUMA nodes that it is near to; empty when the machine does not say.
         pcie_root: PCIe root complex, as in the standard attribute; empty when it is none's.
+        links: NVLinks that it has with others, by the slice names of those.
         consumes: What it draws from counter sets while it is allocated.
         edits: What a container gets of it, by what the machine shows now.
         admin: What a container gets that only looks at it (``adminAccess``).
@@ -88,6 +89,7 @@ class Peripheral:
     pack: bool = False
     numa: tuple[int, ...] = ()
     pcie_root: str = ""
+    links: Mapping[str, int] = attrs.field(factory=dict)
     attributes: Mapping[str, Attribute] = attrs.field(factory=dict)
     capacity: Mapping[str, Capacity] = attrs.field(factory=dict)
     consumes: tuple[Consumption, ...] = ()

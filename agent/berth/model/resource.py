@@ -5,6 +5,8 @@ Source: KC §2 (device plugin v1beta1), §10 (PodResources v1).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
 from berth.model.edits import Edits
@@ -21,6 +23,7 @@ class Unit:
         held: Somebody has it, at whichever door.
         numa: NUMA nodes that it is near to.
         pcie_root: PCIe root complex; empty when it is none's.
+        links: Direct links that its device has with others (NVLink), by the names of those.
     """
 
     id: str
@@ -29,6 +32,7 @@ class Unit:
     held: bool = False
     numa: tuple[int, ...] = ()
     pcie_root: str = ""
+    links: Mapping[str, int] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)

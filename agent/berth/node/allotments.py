@@ -328,6 +328,7 @@ class Allotments:
                 held=id_ in closed or id_ in given,
                 numa=one.numa,
                 pcie_root=one.pcie_root,
+                links=one.links,
             )
 
 

@@ -11,27 +11,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import attrs
 import trio
 
 from berth.config.gpu import GpuTable, Occupancy
 from berth.errors import BerthError
+from berth.gpu.compatibility import grouped
+from berth.gpu.nvlinks import linked
 from berth.gpu.survey import GpuSurvey, survey
 from berth.gpu.witness import Remembered
 from berth.host.charlinks import CharLinks
 from berth.host.nvidiafiles import NodeFacts, NvidiaFiles
 from berth.host.nvml.session import Session, SessionState
-from berth.host.nvml.values import EventKind, NoAnswer, NvmlEvent, Refusal, Walk
+from berth.host.nvml.values import EventKind, Walk
 from berth.host.sysfs import PciFunction, Sysfs
 from berth.host.uevents import UeventMonitor
 from berth.model.device import CounterSet
 from berth.model.gpu import Driver, Gpu
 from berth.model.peripheral import Door, Peripheral
 from berth.node.document import KnownGpus, gpus_from_bytes, to_bytes
+from berth.node.gpulinks import GpuLinks
 from berth.node.kept import Kept
 from berth.node.nvidiatool import NvidiaTool
+from berth.node.nvml import Nvml
 from berth.node.stock import Aside, Events, Monitors
 from berth.runtime.backoff import BackOff
 from berth.runtime.latest import Latest
@@ -54,58 +58,6 @@ _PROBING: Final = "probing"
 # The word of `berth.gpu.witness` for GPUs that were not asked yet: it says nothing against them.
 
 _log = get_log(__name__)
-
-
-class Tells(Protocol):
-    """Takes a GPU that has answered."""
-
-    def __call__(self, gpu: Gpu, /) -> None:
-        """Take it."""
-        ...
-
-
-class Nvml(Protocol):
-    """NVML's one owner; see `berth.host.nvml.owner.Nvml` for what each method promises."""
-
-    @property
-    def session(self) -> Session:
-        """Its state."""
-
-    @property
-    def version(self) -> int:
-        """How often the session changed."""
-
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep the session."""
-        ...
-
-    def notice(self, *, functions: int, bind: bool = False) -> None:
-        """Take note of the PCI inventory."""
-        ...
-
-    async def wait_session_changed(self, since: int) -> int:
-        """Wait until the session is another."""
-        ...
-
-    async def walk(self, *, told: Tells) -> Walk:
-        """Look at all GPUs."""
-        ...
-
-    async def processes(self, address: str) -> tuple[int, ...] | Refusal | NoAnswer:
-        """Who computes on a GPU."""
-        ...
-
-    async def receive_event(self) -> NvmlEvent:
-        """Wait for the next event."""
-        ...
-
-    async def release(self, for_s: float) -> None:
-        """Give the session up for a time."""
-        ...
-
-    def resume(self) -> None:
-        """End a release before its time."""
-        ...
 
 
 def _listen() -> Events:
@@ -185,6 +137,7 @@ class Gpus:
         )
         self._lost: tuple[str, ...] = ()
         self._tool = NvidiaTool(self._files, aside=aside, changed=self.look_again)
+        self._nvlinks = GpuLinks(changed=self.look_again)
         self._gpus: tuple[Gpu, ...] = ()
         self._driver: Driver | None = None
         self._asked = trio.Event()
@@ -258,6 +211,7 @@ class Gpus:
             task_status.started()
             nursery.start_soon(self._follow_bus)
             nursery.start_soon(self._tool.run)
+            nursery.start_soon(self._nvlinks.run)
             while True:
                 with trio.move_on_after(RESCAN_S if self.peripherals.get() else float("inf")):
                     await self._asked.wait()
@@ -310,6 +264,7 @@ class Gpus:
         (found,) = walks
         self._gpus, self._driver = found.gpus, found.driver
         await self._tell(bus, state.value if found.driver is not None else _PROBING)
+        self._nvlinks.see(nvml, found.gpus, found.driver)
         self._tool.see(found.gpus, found.driver, self._table.cdi.source)
 
     async def _session_with(self, bus: _Bus) -> Nvml | None:
@@ -350,7 +305,10 @@ class Gpus:
         self._lost = found.lost
         self.counters.set(found.counter_sets)
         self.warnings.set(found.warnings)
-        self.peripherals.set(found.peripherals)
+        peripherals = linked(found.peripherals, self._nvlinks.remotes)
+        self.peripherals.set(
+            grouped(peripherals) if self._table.compatibility_groups else peripherals
+        )
 
     async def _facts(self, bus: _Bus) -> NodeFacts:
         version = self._driver.version if self._driver is not None else ""

@@ -50,7 +50,6 @@ def test_group_is_read() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (f"compatibility_groups = true\n{GROUP}", "not available in this version"),
         (f"{GROUP}vfio.rebind = true", "not available in this version"),
         (f"{GROUP}mig.create = true", "not available in this version"),
         ('session = "keep"', 'must be "hold" or "probe"'),

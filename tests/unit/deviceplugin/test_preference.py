@@ -145,11 +145,14 @@ def test_prefer_says_why_it_cannot(wish: Wish, text: str) -> None:
 
 @st.composite
 def resources(draw: st.DrawFn) -> Resource:
-    """Draw a resource: devices with shares, anywhere, in any state."""
+    """Draw a resource: devices with shares, anywhere, in any state, linked or not."""
     units: list[Unit] = []
+    linked = draw(st.booleans())
+    counts = st.dictionaries(st.sampled_from([f"d{number}" for number in range(6)]), st.just(2))
     for number in range(draw(st.integers(0, 6))):
         numa = draw(st.sampled_from([(), (0,), (1,), (0, 1)]))
         root = draw(st.sampled_from(["", "pci0000:00", "pci0000:40"]))
+        links = draw(counts) if linked else {}
         units += [
             Unit(
                 id=f"d{number}::{share}",
@@ -158,6 +161,7 @@ def resources(draw: st.DrawFn) -> Resource:
                 held=draw(st.booleans()),
                 numa=numa,
                 pcie_root=root,
+                links=links,
             )
             for share in range(draw(st.integers(1, 3)))
         ]

@@ -2,7 +2,8 @@
 
 import attrs
 
-from berth.dra.edition import Edition, Origin
+from berth.dra.edition import Edition
+from berth.dra.origin import Origin
 from berth.dra.slices import PoolPlan, Verb, Write, plan
 from berth.kube.slices import Owner, Slice
 from berth.model.device import Consumption, CounterSet, Device

@@ -17,6 +17,7 @@ from berth.dra.publisher import Publisher
 from berth.errors import KubeError
 from berth.kube.api import Node, ServerVersion
 from berth.kube.slices import Slice
+from berth.model.device import Device
 from berth.model.inventory import Inventory
 from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
@@ -47,6 +48,19 @@ class Scene:
     inventory: Latest[Inventory | None]
     publisher: Publisher
 
+    def grouped(self) -> list[object]:
+        """The compatibility groups of each device that draws on a set."""
+        return [
+            drawn.get("compatibilityGroups")
+            for item in self.api.owned()
+            for one in item.devices
+            for drawn in one.get("consumesCounters", ())
+        ]
+
+    def kinds(self) -> list[str]:
+        """What each slice of devices says of the attribute that tells what part they are."""
+        return [item.partition_type for item in self.api.owned() if item.devices]
+
     def counted(self) -> tuple[int, int]:
         """How many counter sets stand on the server, and how many devices draw on one."""
         owned = self.api.owned()
@@ -62,7 +76,9 @@ def scene() -> Open:
     """Give a way to start a publisher of a node with a divided GPU."""
 
     @asynccontextmanager
-    async def begin(api: FakeApi, first: Inventory = DIVIDED) -> AsyncIterator[Scene]:
+    async def begin(
+        api: FakeApi, first: Inventory = DIVIDED, *, kind: str = ""
+    ) -> AsyncIterator[Scene]:
         inventory: Latest[Inventory | None] = Latest(first)
         publisher = Publisher(
             api=api,
@@ -70,6 +86,7 @@ def scene() -> Open:
             inventory=inventory,
             choice=NodeChoice(name="worker-7"),
             history=NoHistory(Folder(Path("/nowhere"))),
+            kind=kind,
             chance=lambda: 0.0,
         )
         async with trio.open_nursery() as nursery:
@@ -209,4 +226,121 @@ async def test_version_is_asked_again_when_no_answer_came(
         await trio.sleep(60)
 
         assert it.counted() == (1, 2)
+        assert it.publisher.statistics().state == "published"
+
+
+def in_groups(*devices: Device) -> Inventory:
+    """A divided GPU whose parts go with each other alone."""
+    told = (
+        attrs.evolve(
+            one, consumes=tuple(attrs.evolve(drawn, groups=("mig",)) for drawn in one.consumes)
+        )
+        for one in devices
+    )
+    return Inventory(devices=tuple(told), counter_sets=(counter_set(),))
+
+
+def drop_groups(item: Slice) -> Slice:
+    """What a server with the gate of compatibility groups off makes of a slice."""
+    devices = [dict(device) for device in item.devices]
+    for device in devices:
+        if "consumesCounters" in device:
+            device["consumesCounters"] = [
+                {key: value for key, value in drawn.items() if key != "compatibilityGroups"}
+                for drawn in device["consumesCounters"]
+            ]
+    return attrs.evolve(item, devices=tuple(devices))
+
+
+@pytest.mark.parametrize(("minor", "groups"), [(36, None), (37, ["mig"])])
+async def test_groups_are_written_where_the_server_may_know_them(
+    autojump_clock: MockClock, scene: Open, minor: int, groups: list[str] | None
+) -> None:
+    """From 1.37 on; of all parts or of none."""
+
+    async with scene(server(1, minor), in_groups(part(0), part(1))) as it:
+        assert it.grouped() == [groups, groups]
+
+
+async def test_dropped_groups_are_taken_out_everywhere(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """A slice that has them from before the gate went off would keep them, another would not."""
+
+    api = server()
+    many = tuple(part(number) for number in range(70))
+    async with scene(api, in_groups(*many)) as it:
+        assert it.grouped() == [["mig"]] * 70
+
+        first = next(item for item in api.owned() if item.devices)
+        api.store = lambda item: item if item.name == first.name else drop_groups(item)
+        it.inventory.set(in_groups(*many[:69]))
+        await trio.sleep(60)
+        assert it.grouped() == [None] * 69
+        written = len(api.requests)
+        await trio.sleep(3600)
+
+        assert len(api.requests) == written
+        assert it.publisher.statistics().state == "published"
+
+
+async def test_dropped_groups_are_tried_again_on_another_version(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """As counters are."""
+
+    api = server()
+    api.store = drop_groups
+    async with scene(api, in_groups(part(0), part(1))) as it:
+        assert it.grouped() == [None, None]
+
+        api.cut_watches()
+        api.store = lambda item: item
+        api.version = ServerVersion(major=1, minor=38, text="v1.38.0")
+        api.mend_watches()
+        await trio.sleep(10)
+
+        assert it.grouped() == [["mig"], ["mig"]]
+
+
+@pytest.mark.parametrize(("minor", "told"), [(36, ""), (37, "berth.dev/profile")])
+async def test_slices_say_which_attribute_tells_the_kind_of_part(
+    autojump_clock: MockClock, scene: Open, minor: int, told: str
+) -> None:
+    """Where it is wanted, and the server may know it."""
+
+    parts = Inventory(
+        devices=(part(0, profile="1g.5gb"), part(1, profile="")), counter_sets=(counter_set(),)
+    )
+    async with scene(server(1, minor), parts, kind="profile") as it:
+        assert it.kinds() == [told]
+    async with scene(server(1, minor), parts) as it:
+        assert it.kinds() == [""]
+
+
+async def test_attribute_that_a_part_lacks_is_not_told(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """A server refuses the slice then; one of whole devices may not have it either."""
+
+    async with scene(server(), Inventory(devices=nics(2)), kind="profile") as it:
+        assert it.kinds() == [""]
+    lacking = attrs.evolve(DIVIDED, devices=(part(0, profile="1g.5gb"), part(1)))
+    async with scene(server(), lacking, kind="profile") as it:
+        assert it.kinds() == [""]
+
+
+async def test_attribute_that_the_server_drops_is_not_sent_again(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """Its gate is off by default."""
+
+    api = server()
+    api.store = lambda item: attrs.evolve(item, partition_type="")
+    parts = attrs.evolve(DIVIDED, devices=(part(0, profile="1g.5gb"),))
+    async with scene(api, parts, kind="profile") as it:
+        written = len(api.requests)
+        await trio.sleep(3600)
+
+        assert len(api.requests) == written
         assert it.publisher.statistics().state == "published"

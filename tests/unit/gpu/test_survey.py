@@ -8,6 +8,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from berth.config.gpu import GpuGroup, GpuShare, GpuTable, ShareMemory
@@ -270,6 +271,36 @@ def test_two_witnesses_that_differ_are_told() -> None:
         "1e": "no-driver",
     }
     assert offered(found) == {}
+
+
+def test_part_whose_uuid_another_gpu_reports_is_offered_by_neither() -> None:
+    """Each is told with the other's place; their siblings are offered, and no id comes twice."""
+
+    one = divided(0, part(7, "1g.10gb", 0, gi_id=9), part(8, "1g.10gb", 1, gi_id=10))
+    other = divided(1, part(7, "1g.10gb", 0, gi_id=9), part(9, "1g.10gb", 1, gi_id=10))
+    table = attrs.evolve(GpuTable(), door=WrittenDoor.BOTH)
+
+    found = look([one, other], FUNCTIONS[:2], table=table)
+
+    said = {name: reason for name, reason in reasons(found).items() if "-mig-" in name}
+    assert said == {
+        "gpu-0000-1b-00-0-mig-1g10gb-0": "identity: a part of 0000:1c:00.0 has the same UUID",
+        "gpu-0000-1c-00-0-mig-1g10gb-0": "identity: a part of 0000:1b:00.0 has the same UUID",
+    }
+    ids = [id_ for each in offered(found).values() for id_ in each.ids]
+    assert ids == [uuid_of(8, "MIG"), uuid_of(9, "MIG")]
+
+
+def test_part_of_a_lost_gpu_is_no_reason_against_a_living_one() -> None:
+    """What is remembered gives way to what is reported."""
+
+    parts = (part(7, "1g.10gb", 0, gi_id=9), part(8, "1g.10gb", 1, gi_id=10))
+    memory = look([divided(0, *parts)], FUNCTIONS[:1]).memory
+
+    found = look([divided(1, *parts)], FUNCTIONS[1:2], memory=memory)
+
+    assert {name[:16] for name in offered(found)} == {"gpu-0000-1c-00-0"}
+    assert "a part of 0000:1c:00.0 has the same UUID" in str(reasons(found))
 
 
 def test_swapped_card_is_told_and_its_history_dropped() -> None:

@@ -106,6 +106,10 @@ async def test_resources_are_listed_by_name(desk: Desk) -> None:
         "modem-0": Unit(id="modem-0", device="modem-0", numa=(0,)),
         "modem-1": Unit(id="modem-1", device="modem-1", numa=(1,)),
     }
+    desk.see(attrs.evolve(modem(0), pcie_root="pci0000:00", links={"modem-1": 4}), kvm())
+    await wait_all_tasks_blocked()
+    (unit,) = desk.units().values()
+    assert (unit.pcie_root, unit.links) == ("pci0000:00", {"modem-1": 4})
     assert list(desk.units(KVM)) == ["kvm-dev-kvm::0", "kvm-dev-kvm::1", "kvm-dev-kvm::2"]
 
 

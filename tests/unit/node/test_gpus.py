@@ -18,7 +18,7 @@ from berth.host.nvml.session import Session, SessionState
 from berth.host.nvml.values import EventKind, NvmlEvent, Refusal, Walk
 from berth.host.sysfs import PciFunction
 from berth.model.edits import DeviceNode, NodeType
-from berth.model.gpu import Driver, Gpu
+from berth.model.gpu import Driver, Engines, Gpu, MigDevice, Placement
 from berth.model.peripheral import Door
 from berth.node.gpus import EARLY_S, FILE, RESCAN_S, Gpus
 
@@ -47,6 +47,8 @@ class Driven:
 
     Attributes:
         slow_s: How long GPUs take to answer, by number.
+        remotes: Where the links of GPUs lead.
+        mute: Addresses of those that never say so.
         walks: How often they were asked.
         told: What the session was told of the bus.
     """
@@ -62,6 +64,8 @@ class Driven:
             for address in ADDRESSES
         )
         self.slow_s: dict[int, float] = {}
+        self.remotes: dict[str, tuple[str, ...]] = {}
+        self.mute: set[str] = set()
         self.walks = 0
         self.told: list[tuple[int, bool]] = []
         self.released: list[float] = []
@@ -108,6 +112,13 @@ class Driven:
         await trio.lowlevel.checkpoint()
         assert address in ADDRESSES
         return self.running
+
+    async def links(self, address: str) -> tuple[str, ...] | Refusal:
+        """Say where they lead, or for ever nothing."""
+        await trio.lowlevel.checkpoint()
+        if address in self.mute:
+            await trio.sleep_forever()
+        return self.remotes.get(address, ())
 
     async def receive_event(self) -> NvmlEvent:
         """Wait for one."""
@@ -209,6 +220,37 @@ def reasons(gpus: Gpus) -> dict[str, str]:
     return {one.name: one.exclusion.reason for one in gpus.peripherals.get() if one.exclusion}
 
 
+def divided(whole: Gpu) -> Gpu:
+    """A GPU with two parts."""
+    engines = Engines(
+        multiprocessors=14,
+        copy_engines=1,
+        decoders=0,
+        encoders=0,
+        jpeg_engines=0,
+        ofa_engines=0,
+        memory_mib=4864,
+    )
+    parts = tuple(
+        MigDevice(
+            uuid=f"MIG-{number}",
+            name="NVIDIA H100 MIG 1g.10gb",
+            gi_id=number + 7,
+            ci_id=0,
+            engines=engines,
+            gi_placement=Placement(start=number, size=1),
+            ci_placement=Placement(start=0, size=1),
+        )
+        for number in range(2)
+    )
+    return attrs.evolve(whole, mig_current=True, mig_pending=True, mig_devices=parts)
+
+
+def groups_of(gpus: Gpus) -> list[tuple[str, ...]]:
+    """Compatibility groups of all that draws on counters."""
+    return [drawn.groups for one in gpus.peripherals.get() for drawn in one.consumes]
+
+
 async def test_first_look_offers_what_answers(
     driven: Driven, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
@@ -242,6 +284,24 @@ async def test_slow_gpu_keeps_nobody_else_waiting(
 
     assert seen[-2] == (EARLY_S, [NAMES[0]], {NAMES[1]: "probing"})
     assert seen[-1] == (9.0, list(NAMES), {})
+
+
+async def test_links_are_known_soon_and_keep_nobody_waiting(
+    driven: Driven, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """GPUs are offered before; one that does not tell has the links that the other tells of."""
+
+    driven.remotes = {ADDRESSES[0]: (ADDRESSES[1],) * 4}
+    driven.mute = {ADDRESSES[1]}
+    gpus = gpus_of(driven)
+    await nursery.start(gpus.run)
+    assert offered(gpus) == list(NAMES)
+    assert [dict(one.links) for one in gpus.peripherals.get()] == [{}, {}]
+
+    await trio.sleep(1)
+
+    assert [dict(one.links) for one in gpus.peripherals.get()] == [{NAMES[1]: 4}, {NAMES[0]: 4}]
+    assert driven.walks == 2
 
 
 async def test_session_that_is_down_is_told_as_the_reason(
@@ -383,6 +443,22 @@ async def test_door_and_groups_may_change(
     assert {(one.door, one.resource) for one in gpus.peripherals.get()} == {
         (Door.PLUGIN, "nvidia.com/gpu")
     }
+
+
+async def test_parts_are_in_groups_where_that_is_wanted(
+    driven: Driven, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """By a reload too, for all of them at once."""
+
+    driven.gpus = {1: divided(gpu(1))}
+    gpus = gpus_of(driven)
+    await nursery.start(gpus.run)
+    assert groups_of(gpus) == [(), ()]
+
+    gpus.reload(attrs.evolve(BUILTIN, compatibility_groups=True))
+    await trio.sleep(1)
+
+    assert groups_of(gpus) == [("mig",), ("mig",)]
 
 
 async def test_links_are_there_before_gpus_are_offered(

@@ -58,6 +58,49 @@ def test_server_of_1_34_drops_what_its_gates_hold_back() -> None:
     assert stored["spec"]["devices"] == [{"name": "a", "capacity": {"slots": {"value": "8"}}}]
 
 
+def drawing(**more: Any) -> dict[str, Any]:
+    """A slice with a device that draws on counters."""
+    drawn = {"counterSet": "s", "counters": {"memory": {"value": "1Gi"}}}
+    made = slice_of({"name": "a", "attributes": {"profile": {"string": ""}}})
+    made["spec"]["devices"][0]["consumesCounters"] = [{**drawn, **more}]
+    return made
+
+
+ALPHA = gates.GATES_1_37 | {gates.GROUPS, gates.PARTITION_TYPE}
+
+
+@pytest.mark.parametrize(
+    ("groups", "status"), [(["mig"], 200), (["mig", "mig"], 422), (["a", "b", "c"], 422)]
+)
+def test_compatibility_groups_are_checked_where_they_are_kept(
+    groups: list[str], status: int
+) -> None:
+    """Two at most, and different ones; with the gate off they are gone before."""
+
+    wanted = drawing(compatibilityGroups=groups)
+
+    assert status_of(lambda: ApiServer(gates=ALPHA).put(SLICES, wanted)) == status
+    stored = ApiServer(gates=gates.GATES_1_37).put(SLICES, drawing(compatibilityGroups=groups))
+    assert "compatibilityGroups" not in stored["spec"]["devices"][0]["consumesCounters"][0]
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("berth.dev/profile", 200), ("profile", 422), ("berth.dev/kind", 422), ("x.y/profile", 422)],
+)
+def test_partition_type_is_checked_where_it_is_kept(name: str, status: int) -> None:
+    """A qualified name, of a text that each device that draws has."""
+
+    wanted = drawing()
+    wanted["spec"]["partitionTypeAttribute"] = name
+
+    assert status_of(lambda: ApiServer(gates=ALPHA).put(SLICES, wanted)) == status
+    undrawn = slice_of({"name": "a"})
+    undrawn["spec"]["partitionTypeAttribute"] = name
+    assert status_of(lambda: ApiServer(gates=ALPHA).put(SLICES, undrawn)) == 422
+    assert status_of(lambda: ApiServer(gates=gates.GATES_1_37).put(SLICES, undrawn)) == 200
+
+
 def test_server_of_1_34_drops_counters() -> None:
     """What is left of a slice of counter sets is an empty one."""
 

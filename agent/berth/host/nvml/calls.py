@@ -50,6 +50,8 @@ SYMBOLS: Final = (
     "nvmlDeviceGetGpuInstanceById",
     "nvmlDeviceGetSupportedEventTypes",
     "nvmlDeviceGetFieldValues",
+    "nvmlDeviceGetNvLinkState",
+    "nvmlDeviceGetNvLinkRemotePciInfo_v2",
     "nvmlDeviceRegisterEvents",
     "nvmlEventSetCreate",
     "nvmlEventSetWait_v2",
@@ -66,6 +68,12 @@ FIELDS: Final = (230, 144, 145, 31, 307)
 NOT_SUPPORTED: Final = (3, 13, 25)
 """Refusals that say what the library or GPU cannot, not what went wrong."""
 
+LINKS: Final[int] = pynvml.NVML_NVLINK_MAX_LINKS
+"""NVLinks that a GPU may have; most have fewer, and say so of each number beyond."""
+
+NO_LINK: Final = (2, *NOT_SUPPORTED)
+"""Refusals of a link's number that say that this GPU has no such link."""
+
 
 @attrs.frozen(kw_only=True)
 class Identified:
@@ -81,6 +89,9 @@ def ask(function: Callable[..., T], *arguments: Any) -> T | Refusal:
         return function(*arguments)
     except pynvml.NVMLError as error:
         return Refusal.of(int(error.value))
+    except pynvml.NVMLLibraryMismatchError:
+        # What pynvml makes of FUNCTION_NOT_FOUND for some functions; it is no ``NVMLError``.
+        return Refusal.of(13)
     except UnicodeDecodeError:
         return Refusal(code=0, text="text that is not UTF-8")
 
@@ -122,6 +133,18 @@ def probe(handle: Any, fields: Sequence[int] = FIELDS) -> Probe | Refusal:
         if isinstance(sign, Refusal):
             return sign
     return Probe(fields=answered, refused=refused)
+
+
+def link(handle: Any, number: int) -> str | Refusal | None:
+    """Give the PCI address at the other end of an NVLink; ``None`` for a link that is not up."""
+    active: Any = ask(pynvml.nvmlDeviceGetNvLinkState, handle, number)
+    if isinstance(active, Refusal):
+        return active
+    if not active:
+        return None
+    info: Any = ask(pynvml.nvmlDeviceGetNvLinkRemotePciInfo, handle, number)
+    bus_id: Any = info if isinstance(info, Refusal) else ask(getattr, info, "busId")  # decodes
+    return bus_id if isinstance(bus_id, Refusal) else pci_address(bus_id)
 
 
 def processes(handle: Any) -> tuple[int, ...] | Refusal:

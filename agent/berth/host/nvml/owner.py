@@ -174,6 +174,11 @@ class Nvml:
         async with self._using() as driver:
             return CLOSED if driver is None else await self._sight.processes(address)
 
+    async def links(self, address: str) -> tuple[str, ...] | Refusal | NoAnswer:
+        """Ask where a GPU's NVLinks lead, for `WALK_S` in all; never in anybody's request."""
+        async with self._using() as driver:
+            return CLOSED if driver is None else await self._sight.links(address)
+
     def silences(self) -> Mapping[str, Silence]:
         """Give what is to be said of each GPU whose call is out beyond its deadline.
 

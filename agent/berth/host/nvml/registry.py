@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 WALK_S: Final = 10.0
 PROBE_S: Final = 4.0
+LINK_S: Final = 4.0
 CLASSIFY_S: Final = 0.5
 SHUTDOWN_S: Final = 2.0
 

@@ -18,7 +18,7 @@ import trio
 
 from berth.host.nvml import calls, describe
 from berth.host.nvml.calls import Identified
-from berth.host.nvml.registry import CLASSIFY_S, PROBE_S, WALK_S, Registry
+from berth.host.nvml.registry import CLASSIFY_S, LINK_S, PROBE_S, WALK_S, Registry
 from berth.host.nvml.silence import LIBRARY
 from berth.host.nvml.values import NoAnswer, Probe, Refusal, Walk
 from berth.model.gpu import Driver, Gpu
@@ -111,6 +111,31 @@ class Sight:
         return await self._registry.ask(
             address, "processes", partial(calls.processes, handle), deadline_s=PROBE_S
         )
+
+    async def links(self, address: str) -> tuple[str, ...] | Refusal | NoAnswer:
+        """Ask where a GPU's NVLinks lead: the PCI address at the other end of each that is up.
+
+        Each link is a call of its own, so that what asks whether the GPU is well need not wait for
+        all of them.
+        """
+        handle = self._handles.get(address)
+        if handle is None:
+            await trio.lowlevel.checkpoint()
+            return UNLISTED
+        remotes = []
+        with trio.move_on_after(WALK_S):
+            for number in range(calls.LINKS):
+                remote = await self._registry.ask(
+                    address, "links", partial(calls.link, handle, number), deadline_s=LINK_S
+                )
+                if isinstance(remote, NoAnswer):
+                    return remote
+                if isinstance(remote, Refusal) and remote.code not in calls.NO_LINK:
+                    return remote
+                if isinstance(remote, str):
+                    remotes.append(remote)
+            return tuple(remotes)
+        return NoAnswer(purpose="links", open_s=WALK_S)
 
     async def identify(
         self, *, then: Callable[[str], Awaitable[None]] | None = None

@@ -11,8 +11,8 @@ import attrs
 from berth.config.finding import toml_text
 from berth.config.schema import Config
 
-_GPU_AT_START: Final = frozenset({"enabled", "library", "session"})
-# What the session with the driver is opened by.
+_GPU_AT_START: Final = frozenset({"enabled", "library", "session", "partition_type"})
+# What the session with the driver is opened by, and what is told of all slices.
 
 
 def reload_view(

@@ -17,6 +17,7 @@ from berth.rehearsal.apiserver.problems import DUPLICATE, INVALID, REQUIRED, TOO
 SETS_LIMIT: Final = 8
 CONSUMPTIONS_LIMIT: Final = 2
 COUNTERS_LIMIT: Final = 32
+GROUPS_LIMIT: Final = 2
 
 
 def check_counter_sets(sets: Sequence[Mapping[str, Any]], path: str) -> Iterator[Problem]:
@@ -27,6 +28,29 @@ def check_counter_sets(sets: Sequence[Mapping[str, Any]], path: str) -> Iterator
 def check_consumption(drawn: Sequence[Mapping[str, Any]], path: str) -> Iterator[Problem]:
     """The faults of a device's ``consumesCounters``."""
     yield from _check_all(drawn, path, key="counterSet", limit=CONSUMPTIONS_LIMIT)
+    for index, one in enumerate(drawn[:CONSUMPTIONS_LIMIT]):
+        yield from _check_groups(
+            one.get("compatibilityGroups") or [], f"{path}[{index}].compatibilityGroups"
+        )
+
+
+def check_partition_type(spec: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    """The faults of a slice's ``partitionTypeAttribute``; its texts were not seen on a server."""
+    name = spec.get("partitionTypeAttribute")
+    if not name:
+        return
+    domain, _, bare = name.partition("/")
+    drawing = [one for one in spec.get("devices") or [] if one.get("consumesCounters")]
+    if not bare:
+        yield Problem(path, INVALID, "must be a fully qualified name", name)
+    elif not drawing:
+        yield Problem(path, INVALID, "must only be set with devices that consume counters", name)
+    own = {name, bare} if domain == spec.get("driver") else {name}
+    for device in drawing:
+        found = device.get("attributes") or {}
+        if not any("string" in found.get(key, {}) for key in own):
+            rule = f"device {device.get('name')} must have this attribute as a string"
+            yield Problem(path, INVALID, rule, name)
 
 
 def _check_all(
@@ -57,6 +81,14 @@ def _check_counters(counters: Mapping[str, Any], path: str) -> Iterator[Problem]
     else:
         for name in counters:
             yield from _check_label(name, path)
+
+
+def _check_groups(groups: Sequence[str], path: str) -> Iterator[Problem]:
+    if len(groups) > GROUPS_LIMIT:
+        yield Problem(path, TOO_MANY, f"must have at most {GROUPS_LIMIT} items", len(groups))
+    for index, name in enumerate(groups):
+        if name in groups[:index]:
+            yield Problem(f"{path}[{index}]", DUPLICATE, "", name)
 
 
 def _check_label(name: str, path: str) -> Iterator[Problem]:

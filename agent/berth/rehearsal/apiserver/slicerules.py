@@ -14,7 +14,11 @@ from typing import Any, Final
 
 from berth.model.names import is_dns_label, is_dns_subdomain
 from berth.rehearsal.apiserver.capacityrules import check_capacity
-from berth.rehearsal.apiserver.counterrules import check_consumption, check_counter_sets
+from berth.rehearsal.apiserver.counterrules import (
+    check_consumption,
+    check_counter_sets,
+    check_partition_type,
+)
 from berth.rehearsal.apiserver.problems import (
     DUPLICATE,
     INVALID,
@@ -67,6 +71,7 @@ def check_slice(spec: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[
         )
     problems += _check_devices(spec)
     problems += check_counter_sets(spec.get("sharedCounters") or [], "spec.sharedCounters")
+    problems += check_partition_type(spec, "spec.partitionTypeAttribute")
     return [*problems, *_check_skipped(spec)]
 
 

@@ -148,12 +148,17 @@ API nvmlReturn_t nvmlDeviceGetPciInfo_v3(const void *device, struct pci_info *in
 	LEAVE(SUCCESS);
 }
 
+static int is_down(const struct link *link)
+{
+	return strcmp(link->remote, "-") == 0;
+}
+
 API nvmlReturn_t nvmlDeviceGetNvLinkState(const void *device, unsigned link, unsigned *active)
 {
 	ENTER(device, FULL);
 	for (unsigned at = 0; at < call.gpu->links; at++)
 		if (call.gpu->link[at].number == link)
-			PUT(active, 1);
+			PUT(active, !is_down(&call.gpu->link[at]));
 	LEAVE(link < LINKS ? NOT_SUPPORTED : INVALID_ARGUMENT);
 }
 
@@ -164,7 +169,7 @@ API nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(const void *device, unsigne
 	if (info == NULL || link >= LINKS)
 		LEAVE(INVALID_ARGUMENT);
 	for (unsigned at = 0; at < call.gpu->links; at++) {
-		if (call.gpu->link[at].number != link)
+		if (call.gpu->link[at].number != link || is_down(&call.gpu->link[at]))
 			continue;
 		fill_pci(info, call.gpu->link[at].remote);
 		LEAVE(SUCCESS);

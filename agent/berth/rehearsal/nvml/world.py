@@ -152,7 +152,7 @@ class Card:
         error: What every call on it answers; 0 for what is right.
         hang_ms: How long every call on it takes; `FOR_EVER`.
         absent: Not listed; a handle from before answers that the GPU is lost.
-        links: NVLink number to the PCI address at its other end.
+        links: NVLink number to the PCI address at its other end; empty for a link that is down.
     """
 
     address: str
@@ -292,7 +292,7 @@ def _card(card: Card) -> Iterator[str]:
     for event in card.events:
         yield f"event {event.sequence} {event.type} {event.data} {event.gi} {event.ci}"
     for link, remote in card.links.items():
-        yield f"link {link} {remote}"
+        yield f"link {link} {remote or '-'}"
     for process in card.processes:
         yield f"process {process.pid} {process.gi} {process.ci}"
 

@@ -81,7 +81,7 @@ print(len((await owner.walk()).gpus))
 
 
 def test_older_library_gives_what_it_has(tmp_path: Path) -> None:
-    """Profiles without names, no addressing mode, and all the rest (T1)."""
+    """Profiles without names, no addressing mode, no word of processes, and all the rest (T1)."""
 
     worlds.write(tmp_path / "world", cards(FULL, PARTED))
     then = """
@@ -90,12 +90,14 @@ print(full.missing)
 print(parted.missing)
 print(len(parted.mig_devices), {profile.name for profile in parted.mig_profiles})
 print(await owner.probe(full.address))
+print((await owner.processes(full.address)).code)
 """
     printed = opened(then, tmp_path / "world", str(nvml.library(old_driver=True)))
 
     note = "{'addressing_mode': 'the library has no such function (13)'}"
     assert printed[:4] == ["up", note, note, "2 {''}"]
     assert printed[4].startswith("Probe(fields={230: 0")
+    assert printed[5] == "13"
 
 
 def test_library_with_another_soname_is_not_taken_for_it(

@@ -261,11 +261,14 @@ def test_hang_takes_its_time_and_is_counted(show: Show, tmp_path: Path) -> None:
 
 
 def test_links_and_neighbours_are_told(show: Show) -> None:
-    """An NVLink has a state and the address of its other end."""
+    """An NVLink has a state and, when it is up, the address of its other end."""
 
-    show(cards(attrs.evolve(FULL, links={3: PARTED.address}), PARTED))
+    show(cards(attrs.evolve(FULL, links={3: PARTED.address, 5: ""}), PARTED))
 
     assert pynvml.nvmlDeviceGetNvLinkState(device(), 3) == 1
     assert pynvml.nvmlDeviceGetNvLinkRemotePciInfo(device(), 3).busId == "00000000:AF:00.0"
+    assert pynvml.nvmlDeviceGetNvLinkState(device(), 5) == 0
+    assert code_of(pynvml.nvmlDeviceGetNvLinkRemotePciInfo, device(), 5) == 3
     assert code_of(pynvml.nvmlDeviceGetNvLinkState, device(), 4) == 3
+    assert code_of(pynvml.nvmlDeviceGetNvLinkState, device(), 18) == 2
     assert pynvml.nvmlDeviceGetTopologyCommonAncestor(device(0), device(1)) == 30

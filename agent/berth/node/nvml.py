@@ -1,0 +1,72 @@
+"""What the node asks of NVML, and of whom: one owner, whose answers are values.
+
+The daemon makes the owner when it sees the first GPU, and tests put their own in its place.
+
+Source: gpu-and-health.md §2.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import trio
+
+from berth.host.nvml.session import Session
+from berth.host.nvml.values import NoAnswer, NvmlEvent, Refusal, Walk
+from berth.model.gpu import Gpu
+
+
+class Tells(Protocol):
+    """Takes a GPU that has answered."""
+
+    def __call__(self, gpu: Gpu, /) -> None:
+        """Take it."""
+        ...
+
+
+class Nvml(Protocol):
+    """NVML's one owner; see `berth.host.nvml.owner.Nvml` for what each method promises."""
+
+    @property
+    def session(self) -> Session:
+        """Its state."""
+
+    @property
+    def version(self) -> int:
+        """How often the session changed."""
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep the session."""
+        ...
+
+    def notice(self, *, functions: int, bind: bool = False) -> None:
+        """Take note of the PCI inventory."""
+        ...
+
+    async def wait_session_changed(self, since: int) -> int:
+        """Wait until the session is another."""
+        ...
+
+    async def walk(self, *, told: Tells) -> Walk:
+        """Look at all GPUs."""
+        ...
+
+    async def links(self, address: str) -> tuple[str, ...] | Refusal | NoAnswer:
+        """Where a GPU's NVLinks lead."""
+        ...
+
+    async def processes(self, address: str) -> tuple[int, ...] | Refusal | NoAnswer:
+        """Who computes on a GPU."""
+        ...
+
+    async def receive_event(self) -> NvmlEvent:
+        """Wait for the next event."""
+        ...
+
+    async def release(self, for_s: float) -> None:
+        """Give the session up for a time."""
+        ...
+
+    def resume(self) -> None:
+        """End a release before its time."""
+        ...
