@@ -3,12 +3,16 @@
 Static MIG: what exists is offered, nothing is made, changed or taken away. While MIG mode is on the
 whole GPU is offered to nobody. An odd part never hides its siblings.
 
+A GPU that claims may have bound to vfio-pci is offered in both forms; counters keep the scheduler
+from giving both, and keys in the ledger the node.
+
 Source: GH §1.2 to §1.7.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import attrs
@@ -19,7 +23,7 @@ from berth.gpu.counters import counter_set
 from berth.gpu.forms import Around, Made, part_form, whole_form
 from berth.gpu.naming import mig_names
 from berth.gpu.toolkit import Toolkit
-from berth.gpu.vfioform import vfio_form
+from berth.gpu.vfioform import rebound_form, told_apart, vfio_form
 from berth.gpu.witness import Form, Remembered, Sighting, witness
 from berth.host.nvidiafiles import NodeFacts
 from berth.host.sysfs import PciFunction
@@ -71,6 +75,7 @@ def survey(
     nodes: NodeFacts,
     auto: Door = Door.DRA,
     toolkit: Toolkit | None = None,
+    lent: Mapping[str, str] = MappingProxyType({}),
 ) -> GpuSurvey:
     """Look at the GPUs.
 
@@ -82,10 +87,18 @@ def survey(
         nodes: Files of the machine.
         auto: What the door ``auto`` came to.
         toolkit: What nvidia-ctk says of the edits; ``None``: our own list.
+        lent: Functions that berth bound to vfio-pci, each with why it is unhealthy; empty when it
+            is well.
     """
     functions = tuple(functions)
     seen = witness(
-        gpus, functions, driver=driver, state=state, memory=memory, boot_id=nodes.boot_id
+        gpus,
+        functions,
+        driver=driver,
+        state=state,
+        memory=memory,
+        boot_id=nodes.boot_id,
+        lent=lent,
     )
     around = Around(table=table, nodes=nodes, functions=functions, auto=auto, toolkit=toolkit)
     made = [each for sighting in seen.sightings for each in _forms(sighting, around)]
@@ -108,8 +121,12 @@ def _forms(sighting: Sighting, around: Around) -> Iterator[Made]:
     if sighting.form is Form.VFIO and sighting.function is not None:
         yield vfio_form(sighting, sighting.function, around)
         return
-    yield whole_form(sighting, around)
-    gpu = sighting.gpu
+    gpu, whole = sighting.gpu, whole_form(sighting, around)
+    other = rebound_form(sighting, around)
+    if other is not None:
+        yield from told_apart(whole, other, gpu)
+        return
+    yield whole
     if gpu is None or not gpu.mig_current or sighting.exclusion is not None:
         return
     names, counters = mig_names(gpu), counter_set(gpu)

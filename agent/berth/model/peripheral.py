@@ -63,6 +63,8 @@ class Peripheral:
         numa: NUMA nodes that it is near to; empty when the machine does not say.
         pcie_root: PCIe root complex, as in the standard attribute; empty when it is none's.
         consumes: What it draws from counter sets while it is allocated.
+        only_counted: It is another form of something, and offered to claims only where counters
+            keep the scheduler from giving both.
         edits: What a container gets of it, by what the machine shows now.
         admin: What a container gets that only looks at it (``adminAccess``).
         common: What a container gets once, however many devices of ``kind`` it has.
@@ -91,6 +93,7 @@ class Peripheral:
     attributes: Mapping[str, Attribute] = attrs.field(factory=dict)
     capacity: Mapping[str, Capacity] = attrs.field(factory=dict)
     consumes: tuple[Consumption, ...] = ()
+    only_counted: bool = False
     edits: Edits = attrs.field(factory=Edits)
     admin: Edits = attrs.field(factory=Edits)
     common: Edits = attrs.field(factory=Edits)

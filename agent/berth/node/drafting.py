@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import attrs
 
+from berth.gpu.vfioconfig import ways_in
 from berth.model.claim import Claim, DeviceResult
 from berth.model.device import Attribute
 from berth.nic.config.devicefacts import HostFacts, Target
@@ -17,6 +19,11 @@ from berth.nic.record import NicRecord
 from berth.node.admission import Admitted
 from berth.node.record import ClaimRecord, HeldDevice
 from berth.node.snapshot import Snapshot
+from berth.vfio.binding import Binding
+from berth.vfio.wayin import WayIn
+
+VFIO_TYPE: Final = "vfio"
+"""Type of a GPU that is given as a PCI function."""
 
 
 @attrs.frozen(kw_only=True)
@@ -66,6 +73,7 @@ def draft(
             ),
         )
     }
+    ways = ways_in(claim, _functions(claim, snapshot), driver=settings.driver)
     slots = {(hold.device, hold.share): (hold.slots, hold.limit) for hold in admitted.holds}
     devices = tuple(
         _held(
@@ -74,6 +82,7 @@ def draft(
             snapshot,
             slots.get((result.device, result.share_id), (0, 0)),
             settings,
+            way=ways.get((result.request, result.device)),
         )
         for result in claim.results
     )
@@ -93,6 +102,8 @@ def _held(
     snapshot: Snapshot,
     slots: tuple[int, int],
     settings: Settings,
+    *,
+    way: WayIn | None,
 ) -> HeldDevice:
     device = snapshot.inventory.device_by_name.get(result.device)
     attributes: Mapping[str, Attribute] = device.attributes if device is not None else {}
@@ -106,6 +117,9 @@ def _held(
             slots=slots[0],
             slot_limit=slots[1],
             peripheral=attrs.evolve(peripheral, held_by=()),
+            binding=Binding(address=peripheral.path, way=way)
+            if way is not None and not result.admin_access
+            else None,
         )
     return HeldDevice(
         result=result,
@@ -116,6 +130,16 @@ def _held(
         slot_limit=slots[1],
         nic=_nic(wish, snapshot, settings) if wish is not None else None,
     )
+
+
+def _functions(claim: Claim, snapshot: Snapshot) -> list[DeviceResult]:
+    """The claim's GPUs for virtual machines."""
+    known = snapshot.inventory.peripheral_by_name
+    return [
+        result
+        for result in claim.results
+        if (one := known.get(result.device)) is not None and one.type == VFIO_TYPE
+    ]
 
 
 def _nic(wish: ResolvedNic, snapshot: Snapshot, settings: Settings) -> NicRecord:

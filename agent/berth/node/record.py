@@ -7,14 +7,16 @@ record holds everything that undoing needs. It is written before the step that i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from berth.model.claim import ClaimRef, Consumer, DeviceResult, NetworkData
 from berth.model.device import Attribute
+from berth.model.edits import Edits
 from berth.model.peripheral import Peripheral
 from berth.nic.record import NicRecord, Stage
+from berth.vfio.binding import Binding
 
 SCHEMA: Final = 1
 """Number in every file; a file with a higher one is of a newer program and is not touched."""
@@ -33,6 +35,7 @@ class HeldDevice:
             what is no NIC.
         peripheral: What containers get of a device that is not moved, as it was when the claim was
             prepared last; ``None`` for a NIC.
+        binding: How its function is bound to vfio-pci; ``None`` for what its own driver keeps.
         told: How the metadata says that the NIC looks in its pod; ``None`` before it was there.
     """
 
@@ -44,6 +47,7 @@ class HeldDevice:
     slot_limit: int = 1
     nic: NicRecord | None = None
     peripheral: Peripheral | None = None
+    binding: Binding | None = None
     told: NetworkData | None = None
 
     @property
@@ -97,19 +101,30 @@ class ClaimRecord:
 
         A virtual link that has another index now is another key in the ledger too.
         """
-        devices = list(self.devices)
-        devices[index] = attrs.evolve(devices[index], nic=nic, identity=nic.identity)
-        return attrs.evolve(self, devices=tuple(devices))
+        return self._with(index, nic=nic, identity=nic.identity)
+
+    def with_binding(self, index: int, binding: Binding, edits: Edits | None = None) -> ClaimRecord:
+        """The record with another state of the binding at ``index`` of `devices`.
+
+        Args:
+            edits: What containers get of it now; ``None`` for what they got.
+        """
+        peripheral = self.devices[index].peripheral
+        if peripheral is not None and edits is not None:
+            peripheral = attrs.evolve(peripheral, edits=edits)
+        return self._with(index, binding=binding, peripheral=peripheral)
 
     def with_peripherals(self, seen: Mapping[str, Peripheral]) -> ClaimRecord:
         """The record with what containers get now of devices that are not moved.
+
+        Of a function that is bound for its claim, its binding tells.
 
         Args:
             seen: By slice name; numbers and nodes change when a device is plugged in again.
         """
         devices = tuple(
             attrs.evolve(device, peripheral=_renewed(device.peripheral, seen))
-            if device.peripheral is not None
+            if device.peripheral is not None and device.binding is None
             else device
             for device in self.devices
         )
@@ -117,13 +132,7 @@ class ClaimRecord:
 
     def after_reboot(self) -> ClaimRecord:
         """The record with what still means the same in another boot."""
-        devices = tuple(
-            attrs.evolve(device, peripheral=device.peripheral.after_reboot())
-            if device.peripheral is not None
-            else device
-            for device in self.devices
-        )
-        return attrs.evolve(self, devices=devices)
+        return attrs.evolve(self, devices=tuple(map(_after_reboot, self.devices)))
 
     @property
     def has_peripherals(self) -> bool:
@@ -136,13 +145,40 @@ class ClaimRecord:
         return any(device.nic is not None for device in self.devices)
 
     @property
+    def bindings(self) -> tuple[tuple[int, Binding], ...]:
+        """Its functions that vfio-pci has, or is to have, by device index."""
+        return tuple(
+            (index, device.binding)
+            for index, device in enumerate(self.devices)
+            if device.binding is not None
+        )
+
+    @property
     def is_home(self) -> bool:
-        """Nothing that was done to any of its NICs is left to be undone."""
-        return not any(d.nic is not None and d.nic.is_touched for d in self.devices)
+        """Nothing that was done to any of its NICs and functions is left to be undone."""
+        return not any(
+            state is not None and state.is_touched
+            for device in self.devices
+            for state in (device.nic, device.binding)
+        )
 
     def serves_pod(self, pod_uid: str) -> bool:
         """Whether the pod is one of the claim's consumers."""
         return any(c.is_pod and c.uid == pod_uid for c in self.consumers)
+
+    def _with(self, index: int, **changes: Any) -> ClaimRecord:
+        devices = list(self.devices)
+        devices[index] = attrs.evolve(devices[index], **changes)
+        return attrs.evolve(self, devices=tuple(devices))
+
+
+def _after_reboot(device: HeldDevice) -> HeldDevice:
+    peripheral, binding = device.peripheral, device.binding
+    return attrs.evolve(
+        device,
+        peripheral=peripheral.after_reboot() if peripheral is not None else None,
+        binding=binding.after_reboot() if binding is not None else None,
+    )
 
 
 def _renewed(known: Peripheral, seen: Mapping[str, Peripheral]) -> Peripheral:

@@ -79,6 +79,7 @@ class Life:
             records=self.records,
             ledger=Ledger(),
             nics=self.nics,
+            home=self.nics,
             handout=Handout(CdiStore(DRIVER, state / "cdi"), MetadataStore(DRIVER, state)),
         )
 
