@@ -181,10 +181,10 @@ class Bindings:
             record = await self._functions.take(record, due)
             self._changed()
         for index, binding in record.bindings:
-            edits = await self._functions.wait_nodes(record.devices[index], binding)
+            nodes = await self._functions.wait_nodes(record.devices[index], binding)
             stage = Stage.RESERVED if binding.former is None else Stage.BOUND
-            done = attrs.evolve(binding, stage=stage, step="", fault="")
-            record = record.with_binding(index, done, edits)
+            done = attrs.evolve(binding, stage=stage, step="", fault="", nodes=nodes)
+            record = record.with_binding(index, done)
         return record
 
     async def _give_back(self, uid: str) -> bool:

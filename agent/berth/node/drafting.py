@@ -10,6 +10,7 @@ import attrs
 from berth.gpu.vfioconfig import ways_in
 from berth.model.claim import Claim, DeviceResult
 from berth.model.device import Attribute
+from berth.model.peripheral import Peripheral
 from berth.nic.config.devicefacts import HostFacts, Target
 from berth.nic.config.group import GroupPolicy
 from berth.nic.config.pod import assign_names
@@ -109,6 +110,7 @@ def _held(
     attributes: Mapping[str, Attribute] = device.attributes if device is not None else {}
     peripheral = snapshot.inventory.peripheral_by_name.get(result.device)
     if peripheral is not None:
+        bound = way is not None and not result.admin_access
         return HeldDevice(
             result=result,
             identity=peripheral.identity,
@@ -116,10 +118,8 @@ def _held(
             attributes=peripheral.attributes,
             slots=slots[0],
             slot_limit=slots[1],
-            peripheral=attrs.evolve(peripheral, held_by=()),
-            binding=Binding(address=peripheral.path, way=way)
-            if way is not None and not result.admin_access
-            else None,
+            peripheral=_without_nodes(peripheral) if bound else _free(peripheral),
+            binding=Binding(address=peripheral.path, way=way or WayIn()) if bound else None,
         )
     return HeldDevice(
         result=result,
@@ -130,6 +130,15 @@ def _held(
         slot_limit=slots[1],
         nic=_nic(wish, snapshot, settings) if wish is not None else None,
     )
+
+
+def _free(peripheral: Peripheral) -> Peripheral:
+    return attrs.evolve(peripheral, held_by=())
+
+
+def _without_nodes(peripheral: Peripheral) -> Peripheral:
+    """A function before it is bound: its nodes are those of its binding."""
+    return attrs.evolve(_free(peripheral), edits=attrs.evolve(peripheral.edits, nodes=()))
 
 
 def _functions(claim: Claim, snapshot: Snapshot) -> list[DeviceResult]:

@@ -22,7 +22,7 @@ import trio
 from berth.errors import BerthError, ClaimError, HostError
 from berth.host.driverbind import Bound, DriverCalls
 from berth.host.vfiofiles import VfioFiles
-from berth.model.edits import Edits
+from berth.model.edits import DeviceNode
 from berth.node.record import ClaimRecord, HeldDevice
 from berth.node.records import Records
 from berth.runtime.logs import get_log
@@ -147,8 +147,8 @@ class Functions:
         _log.info("function bound", address=binding.address, driver=VFIO, was=former.driver)
         return record
 
-    async def wait_nodes(self, device: HeldDevice, binding: Binding) -> Edits:
-        """What a container gets of a bound function, as soon as all of it is there.
+    async def wait_nodes(self, device: HeldDevice, binding: Binding) -> tuple[DeviceNode, ...]:
+        """The nodes of a bound function, as soon as all of them are there.
 
         Raises:
             HostError: It does not come.
@@ -157,9 +157,9 @@ class Functions:
         pause_s = 0.02
         with trio.move_on_after(NODES_S):
             while True:
-                edits, missing = await run_in_thread(_THREADS, self._edits, device, binding)
+                nodes, missing = await run_in_thread(_THREADS, self._nodes, binding)
                 if not missing:
-                    return edits
+                    return nodes
                 await trio.sleep(pause_s)
                 pause_s = min(2 * pause_s, 0.5)
         raise HostError(
@@ -195,16 +195,15 @@ class Functions:
         done = attrs.evolve(binding, stage=stage, step="", fault="")
         return await self.note(record, index, done)
 
-    def _edits(self, device: HeldDevice, binding: Binding) -> tuple[Edits, tuple[str, ...]]:
+    def _nodes(self, binding: Binding) -> tuple[tuple[DeviceNode, ...], tuple[str, ...]]:
         """What there is of a function's nodes, and which are missing; blocks."""
         facts = self._files.facts(binding.address)
         if facts.noiommu and not binding.allow_noiommu:
-            return Edits(), ("an IOMMU",)
+            return (), ("an IOMMU",)
         paths = node_paths(binding.way, group=facts.group, name=facts.name, noiommu=facts.noiommu)
         found = {path: node for path in paths if (node := self._files.node(path)) is not None}
-        kept = device.peripheral.edits if device.peripheral is not None else Edits()
-        edits = attrs.evolve(kept, nodes=tuple(map(handed, found.values())))
-        return edits, tuple(path for path in paths if path not in found)
+        nodes = tuple(map(handed, found.values()))
+        return nodes, tuple(path for path in paths if path not in found)
 
     async def _stay(self, record: ClaimRecord, index: int, fault: str) -> ClaimRecord:
         binding = _binding(record, index)

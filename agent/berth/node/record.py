@@ -13,7 +13,7 @@ import attrs
 
 from berth.model.claim import ClaimRef, Consumer, DeviceResult, NetworkData
 from berth.model.device import Attribute
-from berth.model.edits import Edits
+from berth.model.edits import Edits, joined
 from berth.model.peripheral import Peripheral
 from berth.nic.record import NicRecord, Stage
 from berth.vfio.binding import Binding
@@ -36,6 +36,8 @@ class HeldDevice:
         peripheral: What containers get of a device that is not moved, as it was when the claim was
             prepared last; ``None`` for a NIC.
         binding: How its function is bound to vfio-pci; ``None`` for what its own driver keeps.
+        link: Of a NIC that is bound so, how its link is at home; it is put back as it was when its
+            driver has it again.
         told: How the metadata says that the NIC looks in its pod; ``None`` before it was there.
     """
 
@@ -48,6 +50,7 @@ class HeldDevice:
     nic: NicRecord | None = None
     peripheral: Peripheral | None = None
     binding: Binding | None = None
+    link: NicRecord | None = None
     told: NetworkData | None = None
 
     @property
@@ -55,6 +58,8 @@ class HeldDevice:
         """What it takes in the ledger: nothing if it is only looked at."""
         if self.nic is not None:
             return (self.identity,)
+        if self.link is not None and self.binding is not None:
+            return (self.identity, *self.binding.keys)
         if self.peripheral is not None and not self.result.admin_access:
             return self.peripheral.keys
         return ()
@@ -65,6 +70,12 @@ class HeldDevice:
         if self.nic is not None:
             return self.result.share_id if self.nic.is_child else None
         return self.result.share_id
+
+    @property
+    def edits(self) -> Edits:
+        """What its containers get of it alone."""
+        own = self.peripheral.edits if self.peripheral is not None else Edits()
+        return joined((own, Edits(nodes=self.binding.nodes))) if self.binding is not None else own
 
     @property
     def is_told(self) -> bool:
@@ -103,16 +114,13 @@ class ClaimRecord:
         """
         return self._with(index, nic=nic, identity=nic.identity)
 
-    def with_binding(self, index: int, binding: Binding, edits: Edits | None = None) -> ClaimRecord:
-        """The record with another state of the binding at ``index`` of `devices`.
+    def with_link(self, index: int, link: NicRecord) -> ClaimRecord:
+        """The record with more known of how the link of a function was at home."""
+        return self._with(index, link=link)
 
-        Args:
-            edits: What containers get of it now; ``None`` for what they got.
-        """
-        peripheral = self.devices[index].peripheral
-        if peripheral is not None and edits is not None:
-            peripheral = attrs.evolve(peripheral, edits=edits)
-        return self._with(index, binding=binding, peripheral=peripheral)
+    def with_binding(self, index: int, binding: Binding) -> ClaimRecord:
+        """The record with another state of the binding at ``index`` of `devices`."""
+        return self._with(index, binding=binding)
 
     def with_peripherals(self, seen: Mapping[str, Peripheral]) -> ClaimRecord:
         """The record with what containers get now of devices that are not moved.

@@ -22,6 +22,7 @@ from typing import Final
 import attrs
 
 from berth.host.driverbind import Bound
+from berth.model.edits import DeviceNode
 from berth.vfio.wayin import WayIn
 
 VFIO: Final = "vfio-pci"
@@ -46,6 +47,8 @@ class Binding:
     Attributes:
         way: How it comes into its machine.
         allow_noiommu: It may be given without an IOMMU, which keeps its DMA from nothing.
+        keys: What it takes in the ledger beside the device itself: its group, and who is in it.
+        nodes: What its containers get of it, once it is bound.
         former: What had it before we touched it; ``None`` while we have not.
         step: What was begun last, for people and for the next start's log.
         fault: Why it is not where it belongs; empty when it is.
@@ -54,6 +57,8 @@ class Binding:
     address: str
     way: WayIn = attrs.field(factory=WayIn)
     allow_noiommu: bool = False
+    keys: tuple[str, ...] = ()
+    nodes: tuple[DeviceNode, ...] = ()
     former: Bound | None = None
     stage: Stage = Stage.RESERVED
     step: str = ""

@@ -18,6 +18,7 @@ from berth.model.edits import DeviceNode
 
 API: Final = "/dev/vfio/vfio"
 IOMMUFD: Final = "/dev/iommu"
+VHOST: Final = ("/dev/vhost-net", "/dev/net/tun")
 
 
 @attrs.frozen(kw_only=True)
@@ -27,10 +28,12 @@ class WayIn:
     Attributes:
         iommufd: By its own node instead of that of its IOMMU group.
         api_device: Whether the node of the VFIO interface is given with the group's.
+        vhost: Whether the nodes are given by which a machine reaches the host's network.
     """
 
     iommufd: bool = False
     api_device: bool = True
+    vhost: bool = False
 
 
 def node_paths(
@@ -43,11 +46,12 @@ def node_paths(
         name: The function as a VFIO device, such as ``vfio0``; empty when it is none yet.
         noiommu: Its group is one without an IOMMU.
     """
+    beside = VHOST if way.vhost else ()
     if way.iommufd:
-        return (IOMMUFD, f"/dev/vfio/devices/{name or '?'}")
+        return (*beside, IOMMUFD, f"/dev/vfio/devices/{name or '?'}")
     number = "?" if group is None else group
     own = f"/dev/vfio/noiommu-{number}" if noiommu else f"/dev/vfio/{number}"
-    return (API, own) if way.api_device else (own,)
+    return (*beside, API, own) if way.api_device else (*beside, own)
 
 
 def handed(node: HostNode) -> DeviceNode:
