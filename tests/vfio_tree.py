@@ -7,6 +7,7 @@ What is written to its files has its effect by `berth.rehearsal.drivercore`; nod
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,13 @@ OTHER = "0000:1c:00.0"
 AUDIO = "0000:1b:00.1"
 BRIDGE_ABOVE = "0000:1a:00.0"
 GROUP = 40
-DRIVERS = {GPU: "nvidia", OTHER: "nvidia"}
+NIC = "0000:41:00.0"
+NIC_GROUP = 50
+DRIVERS = {GPU: "nvidia", OTHER: "nvidia", NIC: "mlx5_core"}
 
 
 class VfioMachine:
-    """Two GPUs, each in a group of its own, the first one with the bridge above it.
+    """Two GPUs and a NIC, each in a group of its own, the first one with the bridge above it.
 
     Args:
         root: The machine's file system; built if it is not there, else as it was left.
@@ -33,14 +36,20 @@ class VfioMachine:
     """
 
     def __init__(
-        self, root: Path, *, groups: bool = True, noiommu: bool = False, iommufd: bool = False
+        self,
+        root: Path,
+        *,
+        groups: bool = True,
+        noiommu: bool = False,
+        iommufd: bool = False,
+        changed: Callable[[str, str], None] = lambda _address, _driver: None,
     ) -> None:
         if os.geteuid() != 0:
             pytest.skip("SKIPPED FOR WANT OF ROOT: makes device nodes")
         self.root = root
         if not root.exists():
             self._build(groups=groups)
-        self.core = DriverCore(root, DRIVERS, noiommu=noiommu, iommufd=iommufd)
+        self.core = DriverCore(root, DRIVERS, noiommu=noiommu, iommufd=iommufd, changed=changed)
         self.core.load((VFIO,))
 
     def _build(self, *, groups: bool) -> None:
@@ -54,6 +63,7 @@ class VfioMachine:
                 driver="nvidia",
                 iommu_group=GROUP + number if groups else None,
             )
+        tree.function(NIC, iommu_group=NIC_GROUP if groups else None)
         if groups:
             tree.function(BRIDGE_ABOVE, class_code=BRIDGE, driver="pcieport", iommu_group=GROUP)
 

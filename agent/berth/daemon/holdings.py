@@ -47,17 +47,18 @@ class Holdings:
         self.given = given_shelf(config.node.state_dir / "ledger")
         self.stock = Stock(config.generic, driver=config.dra.driver, folder=config.node.state_dir)
         self.gpus = _gpus(config, self._lent)
-        self.bindings = Bindings(
-            self.records,
-            grip=self.gpus.grip if self.gpus is not None else None,
-            changed=self._look_at_gpus,
-        )
         self.nics = Nics(
             self.records,
             exists=lambda identity: _exists(sysfs, identity),
             renumbered=self.ledger.rekey,
             noticed=noticed,
             names=config.node.state_dir / "names",
+        )
+        self.bindings = Bindings(
+            self.records,
+            grip=self.gpus.grip if self.gpus is not None else None,
+            links=self.nics,
+            changed=self._look_at_gpus,
         )
         self.discovery = Discovery(
             self.records,

@@ -25,7 +25,7 @@ import trio
 from berth.errors import BerthError, HostError
 from berth.host.driverbind import LIMIT_S, DriverCalls, DriverFiles
 from berth.host.vfiofiles import VfioFiles
-from berth.node.functions import Functions, Grips
+from berth.node.functions import Functions, Grips, Links
 from berth.node.record import ClaimRecord
 from berth.node.records import Records
 from berth.runtime.backoff import BackOff
@@ -46,6 +46,7 @@ class Bindings:
     Args:
         records: The claims' records.
         grip: The session with the GPUs' driver; ``None`` where GPUs are off.
+        links: Who puts links back that come with their driver.
         files: What the machine shows of vfio-pci.
         drivers: Where drivers are changed.
         changed: Called when another driver has a function.
@@ -57,6 +58,7 @@ class Bindings:
         records: Records,
         *,
         grip: Grips | None = None,
+        links: Links | None = None,
         files: VfioFiles | None = None,
         drivers: DriverFiles | None = None,
         changed: Callable[[], None] = lambda: None,
@@ -66,7 +68,7 @@ class Bindings:
         self._grip = grip
         self._calls = DriverCalls(drivers, returned=self.look_again, limit_s=limit_s)
         self._functions = Functions(
-            records, grip=grip, files=files or VfioFiles(), calls=self._calls
+            records, grip=grip, links=links, files=files or VfioFiles(), calls=self._calls
         )
         self._changed = changed
         self._due = trio.Event()

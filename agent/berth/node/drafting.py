@@ -16,12 +16,16 @@ from berth.nic.config.group import GroupPolicy
 from berth.nic.config.pod import assign_names
 from berth.nic.config.resolve import resolve, wished_names
 from berth.nic.config.values import AttachMode, ResolvedNic
+from berth.nic.facts import Home
 from berth.nic.record import NicRecord
 from berth.node.admission import Admitted
 from berth.node.record import ClaimRecord, HeldDevice
 from berth.node.snapshot import Snapshot
 from berth.vfio.binding import Binding
 from berth.vfio.wayin import WayIn
+
+_NOWHERE: Final = Home(index=0, parent_device="", driver="")
+# Of a function that vfio-pci has already.
 
 VFIO_TYPE: Final = "vfio"
 """Type of a GPU that is given as a PCI function."""
@@ -121,14 +125,29 @@ def _held(
             peripheral=_without_nodes(peripheral) if bound else _free(peripheral),
             binding=Binding(address=peripheral.path, way=way or WayIn()) if bound else None,
         )
-    return HeldDevice(
+    held = HeldDevice(
         result=result,
         identity=snapshot.inventory.nic_by_name[result.device].identity,
         type=str(attributes.get("type", "")),
         attributes=attributes,
         slots=slots[0],
         slot_limit=slots[1],
-        nic=_nic(wish, snapshot, settings) if wish is not None else None,
+    )
+    if wish is None:
+        return held
+    nic = _nic(wish, snapshot, settings)
+    if wish.mode is not AttachMode.VFIO:
+        return attrs.evolve(held, nic=nic)
+    return attrs.evolve(held, link=nic, binding=_binding(wish, snapshot, settings))
+
+
+def _binding(wish: ResolvedNic, snapshot: Snapshot, settings: Settings) -> Binding:
+    nic = snapshot.inventory.nic_by_name[wish.device]
+    return Binding(
+        address=nic.pci,
+        way=wish.config.vfio,
+        allow_noiommu=settings.policies[nic.group].allow_noiommu,
+        keys=snapshot.facts[wish.device].companions,
     )
 
 
@@ -153,7 +172,7 @@ def _functions(claim: Claim, snapshot: Snapshot) -> list[DeviceResult]:
 
 def _nic(wish: ResolvedNic, snapshot: Snapshot, settings: Settings) -> NicRecord:
     nic = snapshot.inventory.nic_by_name[wish.device]
-    home = snapshot.homes[wish.device]
+    home = snapshot.homes.get(wish.device) or _NOWHERE
     return NicRecord(
         identity=nic.identity,
         device=nic.name,
@@ -161,7 +180,7 @@ def _nic(wish: ResolvedNic, snapshot: Snapshot, settings: Settings) -> NicRecord
         config=wish.config,
         boot_id=settings.boot_id,
         parent_device=home.parent_device,
-        parent_index=home.index if wish.mode is not AttachMode.MOVE else 0,
+        parent_index=home.index if wish.mode is AttachMode.MACVLAN else 0,
     )
 
 

@@ -23,6 +23,9 @@ from berth.errors import BerthError, ClaimError, HostError
 from berth.host.driverbind import Bound, DriverCalls
 from berth.host.vfiofiles import VfioFiles
 from berth.model.edits import DeviceNode
+from berth.nic.homecoming import Homecoming
+from berth.nic.record import NicRecord
+from berth.nic.record import Stage as Link
 from berth.node.record import ClaimRecord, HeldDevice
 from berth.node.records import Records
 from berth.runtime.logs import get_log
@@ -34,6 +37,10 @@ from berth.vfio.wayin import handed, node_paths
 NODES_S: Final = 5.0
 """How long the nodes of a function are waited for after vfio-pci has it."""
 
+LINK_S: Final = 5.0
+"""How long the link of a NIC is waited for after its driver has it again."""
+
+_PAUSE_S: Final = 0.1
 _THREADS: Final = "bindings"
 _log = get_log(__name__)
 
@@ -50,20 +57,36 @@ class Grips(Protocol):
         ...
 
 
+class Links(Protocol):
+    """Who puts links back; see `berth.node.nics.Nics`."""
+
+    async def restore(self, nic: NicRecord) -> Homecoming:
+        """Put a link back as it was."""
+        ...
+
+
 class Functions:
     """The functions of claims; whoever calls holds the claim's lock.
 
     Args:
         records: The claims' records.
         grip: The session with the GPUs' driver; ``None`` where GPUs are off.
+        links: Who puts links back that come with their driver; ``None`` where none goes.
         files: What the machine shows of vfio-pci.
         calls: Where drivers are changed.
     """
 
     def __init__(
-        self, records: Records, *, grip: Grips | None, files: VfioFiles, calls: DriverCalls
+        self,
+        records: Records,
+        *,
+        grip: Grips | None,
+        links: Links | None,
+        files: VfioFiles,
+        calls: DriverCalls,
     ) -> None:
         self._records = records
+        self._links = links
         self._grip = grip
         self._files = files
         self._calls = calls
@@ -190,10 +213,31 @@ class Functions:
         if now is not None and back(now, former):
             fault = f"{former.driver} does not take it: {now.driver or 'no driver'} has it"
             return await self._stay(record, index, fault)
+        if now is not None and (fault := await self._restore(record.devices[index])):
+            return await self._stay(record, index, fault)
         stage = Stage.LOST if now is None else Stage.HOME
         _log.info("function given back", address=binding.address, driver=former.driver)
         done = attrs.evolve(binding, stage=stage, step="", fault="")
         return await self.note(record, index, done)
+
+    async def _restore(self, device: HeldDevice) -> str:
+        """Put the link of a function back as it was; gives what keeps it from being so.
+
+        It appears in its own time, which is waited for a while; then another try is due later.
+        """
+        if device.link is None or device.link.originals is None or self._links is None:
+            return ""
+        fault = ""
+        with trio.move_on_after(LINK_S):
+            while True:
+                result = await self._links.restore(device.link)
+                if result.record.stage is Link.HOME:
+                    return ""
+                fault = result.record.fault
+                if result.seen:
+                    return fault
+                await trio.sleep(_PAUSE_S)
+        return fault
 
     def _nodes(self, binding: Binding) -> tuple[tuple[DeviceNode, ...], tuple[str, ...]]:
         """What there is of a function's nodes, and which are missing; blocks."""
@@ -250,4 +294,4 @@ def _binding(record: ClaimRecord, index: int) -> Binding:
 
 
 def _is_gpu(record: ClaimRecord, index: int) -> bool:
-    return record.devices[index].nic is None
+    return record.devices[index].link is None

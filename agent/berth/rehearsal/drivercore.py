@@ -23,7 +23,7 @@ import os
 import shutil
 import stat
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -43,6 +43,8 @@ class DriverCore:
         drivers: Which driver knows a function, by address.
         noiommu: vfio-pci takes functions without an IOMMU as well.
         iommufd: Functions of vfio-pci have nodes of their own.
+        changed: Called with the address of a function and the driver that has taken it; with none
+            when one has let go. So a test lets links come and go with their driver.
 
     Attributes:
         refused: Drivers whose probe fails, by address.
@@ -56,7 +58,9 @@ class DriverCore:
         *,
         noiommu: bool = False,
         iommufd: bool = False,
+        changed: Callable[[str, str], None] = lambda _address, _driver: None,
     ) -> None:
+        self._changed = changed
         self._root = root
         self._bus = root / "sys/bus/pci"
         self._drivers = drivers
@@ -136,6 +140,7 @@ class DriverCore:
             user.wait()
         if driver == VFIO:
             self._leave_vfio(address)
+        self._changed(address, "")
 
     def _probe(self, address: str) -> None:
         if not self._folder(address).exists():
@@ -151,6 +156,7 @@ class DriverCore:
             return
         link = self._folder(address) / "driver"
         link.symlink_to(os.path.relpath(entry, link.parent.resolve()))
+        self._changed(address, driver)
 
     def _enter_vfio(self, address: str) -> bool:
         folder = self._folder(address)
