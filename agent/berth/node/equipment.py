@@ -65,14 +65,16 @@ def published(
     Args:
         driver: Domain of the taint on what the device plugin has given.
     """
+    # By keys: what was given may be offered to claims in another form as well.
     by_plugin = {
-        device.peripheral.identity
+        key
         for one in given
         for device in one.devices
         if device.peripheral.slots == 1
+        for key in device.peripheral.keys
     }
     offered = [
-        _device(one, driver if one.identity in by_plugin else "")
+        _device(one, "" if by_plugin.isdisjoint(one.keys) else driver)
         for one in peripherals
         if one.door.opens_dra and (one.exclusion is None or one.held_by)
     ]

@@ -151,6 +151,8 @@ def test_other_form_of_what_is_held_is_left_to_counters() -> None:
         assert [device.name for device in devices] == ["gpu-0", "vfio-0"]
         counted_only = {device.name: device.only_counted for device in devices}
         assert counted_only == {"gpu-0": False, "vfio-0": free is form}
+        tainted = published(found, [given(held)], driver=DRIVER)
+        assert [len(device.taints) for device in tainted] == [1, 1]
     (kept,) = [one for one in equip([whole, other], [], [given(other)]) if not one.held_by]
     assert str(kept.exclusion).startswith("held: it is vfio-0")
 
