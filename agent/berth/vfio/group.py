@@ -9,11 +9,12 @@ Source: Linux ``Documentation/driver-api/vfio.rst``; gpu-and-health.md §1.6; ne
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from berth.host.sysfs import PciFunction
 from berth.vfio.binding import VFIO
 
-REASON = "iommu-group"
+REASON: Final = "iommu-group"
 """The word for it, as a reason not to offer a device."""
 
 

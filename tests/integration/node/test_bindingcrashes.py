@@ -59,36 +59,44 @@ class Scene:
         return "home"
 
 
-@pytest.mark.parametrize("work", ["prepare", "unprepare"])
-def test_crash_before_each_step(driver: Driver, tmp_path: Path, work: str) -> None:
-    """Settled by the next start, and a second start finds nothing to do."""
-
-    scene = Scene(driver, tmp_path)
-    steps = scene.run("prepare")
-    if work == "unprepare":
-        steps = scene.run("unprepare")
-    else:
-        scene.run("unprepare")
+def crash_at_each(scene: Scene, work: str, *, step: int) -> None:
+    """Crash at every so many steps of a piece of work; each time the next start settles it."""
+    steps = {"prepare": scene.run("prepare"), "unprepare": scene.run("unprepare")}[work]
     assert len(steps) >= 8
-
     ends = {}
-    for number in steps:
+    for number in steps[::step]:
         if work == "unprepare":
             scene.run("prepare")
         scene.run(work, kill_at=number)
         scene.run("recover")
         ends[number] = scene.outcome()
+        # A second start finds nothing to do.
         assert scene.run("recover") == [] or ends[number] == "bound"
         assert scene.outcome() == ends[number]
         scene.run("unprepare")
         assert scene.outcome() == "home"
-
     assert "home" in ends.values()
     if work == "unprepare":
         # Before the end was written down the claim stands.
         assert ends[steps[0]] == "bound"
 
 
+@pytest.mark.parametrize("work", ["prepare", "unprepare"])
+def test_crash_before_some_steps(driver: Driver, tmp_path: Path, work: str) -> None:
+    """Settled by the next start."""
+
+    crash_at_each(Scene(driver, tmp_path), work, step=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("work", ["prepare", "unprepare"])
+def test_crash_before_each_step(driver: Driver, tmp_path: Path, work: str) -> None:
+    """Settled by the next start, whichever step was not made."""
+
+    crash_at_each(Scene(driver, tmp_path), work, step=1)
+
+
+@pytest.mark.slow
 def test_crash_in_the_start_after_a_crash(driver: Driver, tmp_path: Path) -> None:
     """The start that settles things may be killed too, at each step; the one after it settles."""
 
