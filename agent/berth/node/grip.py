@@ -26,9 +26,10 @@ LET_GO_S: Final = 60.0
 SESSION_S: Final = 10.0
 """How long a session is waited for that another claim let go of."""
 
-_CLOSED: Final = 1
-# Code of a refusal that says that there is no session.
+_NO_SUCH_QUESTION: Final = frozenset({3, 13})
+# Codes by which a driver says that it cannot be asked this at all; any other may mean anything.
 
+_RULE: Final = "a GPU is taken from its driver while nobody uses it"
 _log = get_log(__name__)
 
 
@@ -178,17 +179,22 @@ class Grip:
             while nvml.session.state is not SessionState.UP:
                 await nvml.wait_session_changed(nvml.version)
         found = await nvml.processes(address)
-        if isinstance(found, tuple) and found:
+        if isinstance(found, tuple):
+            _require_none(address, found)
+        elif isinstance(found, NoAnswer) or found.code not in _NO_SUCH_QUESTION:
             raise ClaimError(
                 f"GPU {address}",
-                f"is in use by process {', '.join(map(str, found))}",
-                rule="a GPU is taken from its driver while nobody uses it",
-                mend="end it; `berth gpu holders` tells what it is",
-            )
-        if isinstance(found, NoAnswer) or (isinstance(found, Refusal) and found.code == _CLOSED):
-            raise ClaimError(
-                f"GPU {address}",
-                f"is not known to be free: the driver's session is {nvml.session.state.value}",
-                rule="a GPU is taken from its driver while nobody uses it",
+                f"is not known to be free: {found.text} (session {nvml.session.state.value})",
+                rule=_RULE,
                 mend="`berth status` shows the session; `berth gpu resume` ends a release",
             )
+
+
+def _require_none(address: str, processes: tuple[int, ...]) -> None:
+    if processes:
+        raise ClaimError(
+            f"GPU {address}",
+            f"is in use by process {', '.join(map(str, processes))}",
+            rule=_RULE,
+            mend="end it; `berth gpu holders` tells what it is",
+        )

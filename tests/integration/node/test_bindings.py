@@ -187,7 +187,7 @@ async def test_release_by_an_operator_is_not_ended(
     monkeypatch.setattr(grip, "SESSION_S", 0.2)
     await node.grip.release(600)
 
-    with pytest.raises(ClaimError, match="session is released"):
+    with pytest.raises(ClaimError, match=r"\(session released\)"):
         await node.prepare()
 
     assert node.nvml.session.state is SessionState.RELEASED

@@ -92,6 +92,7 @@ async def test_node_without_gpus_has_nothing_to_let_go_of() -> None:
         ((7, 9), "is in use by process 7, 9"),
         (NoAnswer(purpose="processes", open_s=4), "is not known to be free"),
         (Refusal.of(1), "is not known to be free"),
+        (Refusal.of(15), "is not known to be free"),
     ],
 )
 async def test_gpu_that_may_be_in_use_is_refused(
@@ -106,7 +107,7 @@ async def test_gpu_that_may_be_in_use_is_refused(
         await grip_of(driven).require_idle(ADDRESS)
 
 
-@pytest.mark.parametrize("answer", [(), Refusal.of(3)])
+@pytest.mark.parametrize("answer", [(), Refusal.of(3), Refusal.of(13)])
 async def test_gpu_that_is_idle_or_cannot_say_is_let_through(answer: object) -> None:
     """A driver that has no such question keeps a busy GPU by itself."""
 
