@@ -32,6 +32,13 @@ class SysfsTree:
             (root / folder).mkdir(parents=True)
         self.sysfs = Sysfs(root)
 
+    @classmethod
+    def at(cls, root: Path) -> SysfsTree:
+        """A tree that was built before."""
+        tree = cls.__new__(cls)
+        tree.root, tree.sysfs = root, Sysfs(root)
+        return tree
+
     def function(
         self,
         address: str,

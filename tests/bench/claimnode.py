@@ -41,7 +41,7 @@ class ClaimNode:
         ledger, told, troubles, eyes = Ledger(), Told(), Troubles(), Eyes()
         eyes.show(look(peripherals=(device,)))
         self.ending = Ending(
-            records=self.records, ledger=ledger, nics=self.nics, remains=papers, status=told
+            records=self.records, ledger=ledger, home=self.nics, remains=papers, status=told
         )
         reservation = Reservation(
             DRIVER,

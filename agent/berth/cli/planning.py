@@ -39,6 +39,8 @@ from berth.node.snapshot import Snapshot, judge
 from berth.node.views.devices import nics_summary
 from berth.rehearsal.manifests import Manifests
 from berth.rehearsal.scheduler import allocate
+from berth.vfio.binding import VFIO, Binding
+from berth.vfio.wayin import node_paths
 
 NODE: Final = "this-node"
 """Stands for the node where the configuration names none."""
@@ -210,6 +212,9 @@ class _Planner:
     def _devices(self, record: ClaimRecord) -> Iterator[DevicePlan]:
         for device in record.devices:
             nic, name, request = device.nic, device.result.device, device.result.request
+            if device.binding is not None:
+                yield _bound(device, device.binding)
+                continue
             if device.peripheral is not None:
                 yield _given(device, device.peripheral)
                 continue
@@ -223,6 +228,23 @@ class _Planner:
                 interface=nic.config.interface.name,
                 steps=steps_of(nic, self._links[self._snapshot.homes[name].index]),
             )
+
+
+def _bound(device: HeldDevice, binding: Binding) -> DevicePlan:
+    """A function for a machine; its own number is known when it is bound."""
+    paths = node_paths(binding.way, group=_group(device), name="")
+    return DevicePlan(
+        device=device.result.device,
+        request=device.result.request,
+        mode="give",
+        interface="",
+        gifts=(f"{binding.address} bound to {VFIO}", *(f"node {path}" for path in paths)),
+    )
+
+
+def _group(device: HeldDevice) -> int | None:
+    number = device.attributes.get("iommuGroup")
+    return number if isinstance(number, int) and number >= 0 else None
 
 
 def _given(device: HeldDevice, one: Peripheral) -> DevicePlan:

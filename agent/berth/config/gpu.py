@@ -147,10 +147,11 @@ class GpuVfio:
     """vfio: GPUs for virtual machines."""
 
     rebind: bool = key(
-        OnlyDefault(Flag(), False),
+        Flag(),
         False,
-        "Whether a GPU is bound to vfio-pci when a claim asks for that; "
-        "else only GPUs that are bound to it already are offered so.",
+        "Whether a GPU is bound to vfio-pci when a claim asks for that, and given back to its "
+        "driver afterwards; else only GPUs that are bound to it already are offered so. "
+        "Needs a server that takes counters (Kubernetes 1.36), which keep both forms apart.",
     )
 
 
@@ -211,6 +212,28 @@ class GpuGroup:
             )
         if self.resource and self.door is Door.DRA and "resource" not in written.at_fault:
             cursor.at("resource").warn('is not used with door "dra"')
+        if self.vfio.rebind:
+            self._check_rebind(cursor.at("vfio", "rebind"), written)
+
+    def _check_rebind(self, cursor: Cursor, written: Written) -> None:
+        """Binding is for claims, on GPUs that one holder has alone."""
+        types, profiles = self.match.type, self.match.profile
+        if (types and GpuType.VFIO not in types) or (profiles and "vfio" not in profiles):
+            cursor.say(
+                "is true, and match selects no function for virtual machines",
+                rule='the group that selects type "vfio" lets claims have GPUs bound',
+                mend='add "vfio" to match.type or match.profile, or drop the line',
+            )
+        if self.share.slots > 1:
+            cursor.say(
+                "is true for GPUs in shares",
+                rule="a GPU is bound for one holder",
+                mend="drop it, or share",
+            )
+        if self.door is Door.PLUGIN and "door" not in written.at_fault:
+            cursor.say(
+                'is true with door "plugin"', rule="only a claim has a GPU bound", mend="drop it"
+            )
 
 
 def _check_groups(groups: tuple[GpuGroup, ...], cursor: Cursor) -> None:

@@ -24,7 +24,7 @@ from berth.config.overlap import shared_things
 from berth.model.device import Attribute, NicMode
 from berth.model.names import is_pci_address
 
-OWN_ATTRIBUTES_LIMIT: Final = {NicMode.EXCLUSIVE: 9, NicMode.SHARED: 7}
+OWN_ATTRIBUTES_LIMIT: Final = {NicMode.EXCLUSIVE: 9, NicMode.SHARED: 7, NicMode.VFIO: 9}
 """Most attributes that operators may add, over all groups of a mode.
 
 A device takes 32 attributes and capacities together, and all devices of a type carry the same
@@ -165,10 +165,17 @@ class NicGroup:
         required=True,
     )
     mode: NicMode = key(
-        Choice(kind=NicMode, now=(NicMode.EXCLUSIVE, NicMode.SHARED)),
+        Choice(kind=NicMode),
         NicMode.EXCLUSIVE,
         "`exclusive`: the NIC moves into one pod. "
-        "`shared`: it stays at home and claims get links made over it.",
+        "`shared`: it stays at home and claims get links made over it. "
+        "`vfio`: it is bound to vfio-pci for its claim, and given back to its driver afterwards.",
+    )
+    allow_noiommu: bool = key(
+        Flag(),
+        False,
+        "With mode `vfio`: whether NICs are given without an IOMMU. "
+        "Nothing then keeps their DMA from the node's memory.",
     )
     door: Door = key(
         Choice(kind=Door, now=(Door.DRA,)), Door.DRA, "The way by which the devices reach pods."
@@ -220,6 +227,10 @@ class NicGroup:
                 f'is given with mode "{self.mode.value}"',
                 rule='it says how a parent of mode "shared" is divided',
                 mend='write mode = "shared", or drop it',
+            )
+        if self.allow_noiommu and "mode" not in written.at_fault and self.mode is not NicMode.VFIO:
+            cursor.at("allow_noiommu").say(
+                f'is given with mode "{self.mode.value}"', rule='it goes with mode "vfio"'
             )
         for field in sorted({*self.claims_may} & {*self.claims_deny}):
             cursor.at("claims_deny").say(

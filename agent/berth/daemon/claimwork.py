@@ -13,7 +13,7 @@ from berth.node.arrivals import Arrivals
 from berth.node.claims import Claims
 from berth.node.claimstatus import ClaimStatus
 from berth.node.drafting import Settings
-from berth.node.ending import Ending
+from berth.node.ending import Ending, Ways
 from berth.node.gateway import Gateway
 from berth.node.handout import Handout
 from berth.node.recovery import Recovery
@@ -46,10 +46,11 @@ class ClaimWork:
         self.status = ClaimStatus(
             api, driver=driver, manager=f"berthd-{socket.gethostname()}"[:128]
         )
+        home = Ways(held.bindings, held.nics)
         self.ending = Ending(
             records=held.records,
             ledger=held.ledger,
-            nics=held.nics,
+            home=home,
             remains=self.handout,
             status=self.status,
         )
@@ -74,6 +75,7 @@ class ClaimWork:
             status=self.status,
             troubles=troubles,
             occupancy=held.occupancy,
+            bindings=held.bindings,
         )
         self.arrivals = Arrivals(
             records=held.records, nics=held.nics, notes=self.handout, status=self.status
@@ -84,5 +86,6 @@ class ClaimWork:
             records=held.records,
             ledger=held.ledger,
             nics=held.nics,
+            home=home,
             handout=self.handout,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from berth.cdi.store import CdiStore
 from berth.config.gpu import Session
@@ -10,6 +10,7 @@ from berth.config.schema import Config
 from berth.host.sysfs import Sysfs
 from berth.model.peripheral import Door
 from berth.node.allotments import Allotments, given_shelf
+from berth.node.bindings import Bindings
 from berth.node.discovery import Discovery
 from berth.node.gpus import Gpus
 from berth.node.ledger import Ledger
@@ -45,13 +46,19 @@ class Holdings:
         self.records = Records(config.node.state_dir / "claims")
         self.given = given_shelf(config.node.state_dir / "ledger")
         self.stock = Stock(config.generic, driver=config.dra.driver, folder=config.node.state_dir)
-        self.gpus = _gpus(config)
+        self.gpus = _gpus(config, self._lent)
         self.nics = Nics(
             self.records,
             exists=lambda identity: _exists(sysfs, identity),
             renumbered=self.ledger.rekey,
             noticed=noticed,
             names=config.node.state_dir / "names",
+        )
+        self.bindings = Bindings(
+            self.records,
+            grip=self.gpus.grip if self.gpus is not None else None,
+            links=self.nics,
+            changed=self._look_at_gpus,
         )
         self.discovery = Discovery(
             self.records,
@@ -88,11 +95,20 @@ class Holdings:
             self.gpus.reload(config.gpu)
         self.discovery.reload(config.nic)
 
+    def _lent(self) -> Mapping[str, str]:
+        return self.bindings.lent()
 
-def _gpus(config: Config) -> Gpus | None:
+    def _look_at_gpus(self) -> None:
+        if self.gpus is not None:
+            self.gpus.look_again()
+
+
+def _gpus(config: Config, lent: Callable[[], Mapping[str, str]]) -> Gpus | None:
     if not config.gpu.enabled:
         return None
-    return Gpus(config.gpu, open_nvml=lambda: _nvml(config), folder=config.node.state_dir)
+    return Gpus(
+        config.gpu, open_nvml=lambda: _nvml(config), folder=config.node.state_dir, lent=lent
+    )
 
 
 def _nvml(config: Config) -> Nvml:

@@ -111,14 +111,14 @@ class Operator:
             raise ConfigError("[gpu] enabled", "is false", rule="there is nothing to let go of")
         action, for_s = request.get("action"), request.get("for_s", 0)
         if action == "release" and isinstance(for_s, int | float) and 0 < for_s <= RELEASE_LIMIT_S:
-            await gpus.release(float(for_s))
+            await gpus.grip.release(float(for_s))
         elif action == "resume":
-            gpus.resume()
+            gpus.grip.resume()
         else:
             raise ConfigError(
                 "gpu", f"is asked to {action!r}", rule="it is release, for up to a day, or resume"
             )
-        session = gpus.session
+        session = gpus.grip.session
         return {"session": f"{session.state.value} {session.detail}".strip()}
 
     def _holds(self) -> Mapping[str, Any]:
@@ -214,7 +214,7 @@ class Operator:
 def _gpu_session(gpus: Gpus | None) -> GpuSession | None:
     if gpus is None:
         return None
-    session = gpus.session
+    session = gpus.grip.session
     return GpuSession(
         state=session.state.value,
         detail=session.detail,

@@ -144,6 +144,7 @@ class Daemon:
             await nursery.start(self._parts.held.allotments.run)
             await nursery.start(self._parts.books.run)
             await nursery.start(self._parts.held.nics.run)
+            await nursery.start(self._parts.held.bindings.run)
             await nursery.start(self._parts.work.ending.run)
             await nursery.start(self._parts.work.status.run)
             await nursery.start(self._parts.hooks.run)

@@ -45,8 +45,12 @@ class Content:
 
 
 def counted(devices: Iterable[Device], sets: Mapping[str, CounterSet]) -> Content:
-    """The devices with what the sets cover of their counters, and the sets that this needs."""
-    kept = tuple(_within(device, sets) for device in devices)
+    """The devices with what the sets cover of their counters, and the sets that this needs.
+
+    A device that counters alone keep from being given twice is left out without them.
+    """
+    within = (_within(device, sets) for device in devices)
+    kept = tuple(device for device in within if device.consumes or not device.only_counted)
     drawn = {one.counter_set for device in kept for one in device.consumes}
     return Content(devices=kept, sets=tuple(sets[name] for name in sets if name in drawn))
 

@@ -1,8 +1,9 @@
 """Devices that the API server does not take: left out, so that the others are published.
 
 A refusal (422) names the devices by path; such a device is left out until its facts change. A
-shared parent whose ``allowMultipleAllocations`` was dropped would be given to one pod as a whole;
-it is left out for as long as it is to be shared.
+shared parent whose ``allowMultipleAllocations`` was dropped would be given to one pod as a whole,
+and a form of a GPU whose ``consumesCounters`` was dropped beside the other form; they are left out
+for as long as they need the field.
 
 Source: network.md §2.1, §2.3; KC §4.5.
 """
@@ -10,7 +11,7 @@ Source: network.md §2.1, §2.3; KC §4.5.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import attrs
@@ -26,6 +27,15 @@ REASON: Final = "unpublishable"
 SHARING: Final = "allowMultipleAllocations"
 """Field that makes a device shareable; an API server without DRAConsumableCapacity drops it."""
 
+COUNTING: Final = "consumesCounters"
+"""Field by which the scheduler keeps forms of one thing apart."""
+
+_GATES: Final = {SHARING: "DRAConsumableCapacity", COUNTING: "DRAPartitionableDevices"}
+_NEEDS: Final[Mapping[str, Callable[[Device], bool]]] = {
+    SHARING: lambda device: device.shared,
+    COUNTING: lambda device: device.only_counted,
+}
+
 _PATH: Final = re.compile(r"spec\.devices\[(?P<index>\d+)\]")
 
 
@@ -35,16 +45,17 @@ class Refusal:
 
     Attributes:
         exclusion: What is told about it.
-        unshared: The server would not share it; no change of other facts helps.
+        dropped: A field that the server does not keep and that the device needs; no change of
+            other facts helps.
     """
 
     device: Device
     exclusion: Exclusion
-    unshared: bool = False
+    dropped: str = ""
 
     def stands_for(self, device: Device) -> bool:
         """Whether ``device``, of the same name, would be refused again."""
-        return device.shared if self.unshared else device == self.device
+        return _NEEDS[self.dropped](device) if self.dropped else device == self.device
 
 
 @attrs.frozen(kw_only=True)
@@ -103,24 +114,23 @@ def refusals_of(
     )
 
 
-def unshared_in(sent: Slice, got: Slice, devices: Mapping[str, Device]) -> tuple[Refusal, ...]:
-    """The shared devices of a write that the server stored as devices for one claim only."""
+def dropped_in(sent: Slice, got: Slice, devices: Mapping[str, Device]) -> tuple[Refusal, ...]:
+    """The devices of a write that the server stored without what they must not be without."""
     stored = {device.get("name"): device for device in got.devices}
-    names = [
-        str(device["name"])
-        for device in sent.devices
-        if device.get(SHARING) and not stored.get(device["name"], {}).get(SHARING)
-    ]
     return tuple(
-        Refusal(
-            device=devices[name],
-            exclusion=Exclusion(
-                reason=REASON,
-                detail=f"the API server drops {SHARING}: "
-                "its feature gate DRAConsumableCapacity is off or unknown",
-            ),
-            unshared=True,
-        )
-        for name in names
+        Refusal(device=devices[name], exclusion=_without(field), dropped=field)
+        for name, device in ((str(device["name"]), device) for device in sent.devices)
         if name in devices
+        for field in _needed(devices[name])
+        if device.get(field) and not stored.get(name, {}).get(field)
     )
+
+
+def _needed(device: Device) -> tuple[str, ...]:
+    """Fields without which a device would be given to more than one, or to one too many."""
+    return tuple(field for field, needs in _NEEDS.items() if needs(device))
+
+
+def _without(field: str) -> Exclusion:
+    detail = f"the API server drops {field}: its feature gate {_GATES[field]} is off or unknown"
+    return Exclusion(reason=REASON, detail=detail)

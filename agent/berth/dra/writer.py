@@ -18,7 +18,7 @@ from berth.dra.counters import ungrouped
 from berth.dra.edition import Edition
 from berth.dra.observed import ObservedSlices
 from berth.dra.origin import Origin
-from berth.dra.quarantine import Quarantine, Refusal, refusals_of, unshared_in
+from berth.dra.quarantine import Quarantine, Refusal, dropped_in, refusals_of
 from berth.dra.slices import Accepted, PoolPlan, Verb, Write, plan
 from berth.errors import KubeError
 from berth.kube.api import KubeApi, SliceQuery
@@ -163,9 +163,9 @@ class SliceWriter:
             _log.warning("compatibility groups are not published", reason=Ending.LESS.value)
             return Ending.LESS
         self._accepted[pool, item.index] = Accepted(sent=item.slice, got=got)
-        unshared = unshared_in(item.slice, got, self._devices)
-        if unshared:
-            self._refuse(unshared)
+        unguarded = dropped_in(item.slice, got, self._devices)
+        if unguarded:
+            self._refuse(unguarded)
             return Ending.REFUSED
         _log.warning(
             "API server stored a slice otherwise than it was sent, which is accepted",

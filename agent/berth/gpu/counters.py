@@ -37,7 +37,22 @@ def counter_set(gpu: Gpu) -> CounterSet | None:
         return None
     amounts = _amounts(gpu)
     places = {f"memory-slice-{number}": 1 for number in range(slices)}
-    return CounterSet(name=f"{gpu_name(gpu.address)}-counters", counters={**amounts, **places})
+    return CounterSet(name=_set_name(gpu), counters={**amounts, **places})
+
+
+def whole_set(gpu: Gpu) -> CounterSet:
+    """The set of a GPU that is given whole, in one form or another; each form draws all of it."""
+    slices = _slices(gpu)
+    places = range(slices if slices <= SLICES_LIMIT else 0)
+    counters = {**_amounts(gpu), **{f"memory-slice-{number}": 1 for number in places}}
+    return CounterSet(
+        name=_set_name(gpu), counters=counters or {"memory": max(gpu.memory_bytes or 0, 1)}
+    )
+
+
+def everything(counters: CounterSet) -> Consumption:
+    """All of a set."""
+    return Consumption(counter_set=counters.name, counters=counters.counters)
 
 
 def consumption(mig: MigDevice, counters: CounterSet) -> Consumption:
@@ -59,6 +74,10 @@ def capacities(engines: Engines) -> Mapping[str, int]:
         "jpegEngines": engines.jpeg_engines,
         "ofaEngines": engines.ofa_engines,
     }
+
+
+def _set_name(gpu: Gpu) -> str:
+    return f"{gpu_name(gpu.address)}-counters"
 
 
 def _uncountable(mig: MigDevice) -> bool:

@@ -24,6 +24,7 @@ from berth.host.nvidiafiles import HostNode, Library, NodeFacts
 from berth.host.sysfs import PciFunction
 from berth.model.edits import DeviceNode, Edits, Mount, NodeType
 from berth.model.gpu import Gpu, MigDevice
+from berth.vfio.wayin import WayIn, handed, node_paths
 
 MAJOR: Final = 195
 """Major number of ``nvidiactl``, ``nvidia<n>`` and ``nvidia-modeset``; assigned for good."""
@@ -79,23 +80,12 @@ def monitor_nodes(facts: NodeFacts) -> tuple[DeviceNode, ...]:
     return (found.node,) if found.node is not None else ()
 
 
-def vfio_draft(
-    function: PciFunction, facts: NodeFacts, *, iommufd: bool = False, api_device: bool = True
-) -> Draft:
-    """The draft of a function that is bound to vfio-pci; a node that is missing is unknown.
-
-    Args:
-        iommufd: By the function's own node instead of its group's.
-        api_device: Whether the node of the VFIO interface is given, which goes with groups.
-    """
+def vfio_draft(function: PciFunction, facts: NodeFacts, way: WayIn) -> Draft:
+    """The draft of a function that vfio-pci has; a node that is missing is unknown."""
     name = facts.functions[function.address].vfio if function.address in facts.functions else ""
-    if iommufd:
-        paths = ["/dev/iommu", f"/dev/vfio/devices/{name or '?'}"]
-    else:
-        paths = ["/dev/vfio/vfio"] if api_device else []
-        paths.append(f"/dev/vfio/{function.iommu_group}")
+    paths = node_paths(way, group=function.iommu_group, name=name)
     known = [facts.nodes[path] for path in paths if path in facts.nodes]
-    edits = Edits(env=(HIDDEN,), nodes=tuple(map(_handed, known)))
+    edits = Edits(env=(HIDDEN,), nodes=tuple(map(handed, known)))
     return Draft(edits=edits, unknown=tuple(path for path in paths if path not in facts.nodes))
 
 
@@ -147,7 +137,7 @@ def _own(gpu: Gpu, facts: NodeFacts, *, graphics: bool) -> Iterator[_Wanted]:
     files = facts.functions.get(gpu.address)
     for path in files.drm if graphics and files is not None else ():
         if path in facts.nodes:
-            yield _Wanted(path=path, node=_handed(facts.nodes[path]))
+            yield _Wanted(path=path, node=handed(facts.nodes[path]))
 
 
 def _capability(name: str, facts: NodeFacts) -> _Wanted:
@@ -172,20 +162,7 @@ def _numbered(path: str, major: int | None, minor: int | None, facts: NodeFacts)
     )
     plain = HostNode(path=path, type=NodeType.CHAR, major=major, minor=minor, mode=0o666)
     used = there if there is not None and good else plain
-    return _Wanted(path=path, node=_handed(used), absent=not good)
-
-
-def _handed(node: HostNode) -> DeviceNode:
-    return DeviceNode(
-        path=node.path,
-        host_path=node.path,
-        type=node.type,
-        major=node.major,
-        minor=node.minor,
-        file_mode=node.mode,
-        uid=node.uid,
-        gid=node.gid,
-    )
+    return _Wanted(path=path, node=handed(used), absent=not good)
 
 
 def _binds(library: Library, facts: NodeFacts) -> Iterator[Mount]:

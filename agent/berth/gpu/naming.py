@@ -35,6 +35,14 @@ def gpu_identity(address: str) -> str:
     return f"pci:{address}"
 
 
+def vfio_identity(address: str) -> str:
+    """What the GPU is as a function for machines: another thing than the whole GPU, in one place.
+
+    Its keys in the ledger tell that both are one card.
+    """
+    return f"{gpu_identity(address)}/vfio"
+
+
 def profile_of(mig: MigDevice, gpu: Gpu) -> str:
     """The profile of a part, such as ``1g.10gb`` or ``1c.2g.20gb``; empty when nothing tells it.
 

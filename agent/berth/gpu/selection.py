@@ -45,6 +45,7 @@ class Terms:
         door: As decided, so never ``auto``.
         resource: Name of its resource; empty when the plugin's door is closed.
         inject: How a container gets it by the plugin's door.
+        rebind: A claim may have it bound to vfio-pci.
         exclusion: Why it is not offered at all.
     """
 
@@ -53,6 +54,7 @@ class Terms:
     resource: str = ""
     share: GpuShare = GpuShare()
     inject: Inject = Inject.AUTO
+    rebind: bool = False
     exclusion: Exclusion | None = None
 
 
@@ -78,6 +80,7 @@ def terms_of(features: Features, table: GpuTable, *, auto: Door) -> Terms:
         resource=resource if door.opens_plugin else "",
         share=share,
         inject=group.inject if group is not None else Inject.AUTO,
+        rebind=group is not None and group.vfio.rebind,
     )
 
 

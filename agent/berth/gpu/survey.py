@@ -3,45 +3,36 @@
 Static MIG: what exists is offered, nothing is made, changed or taken away. While MIG mode is on the
 whole GPU is offered to nobody. An odd part never hides its siblings.
 
+A GPU that claims may have bound to vfio-pci is offered in both forms; counters keep the scheduler
+from giving both, and keys in the ledger the node.
+
 Source: GH §1.2 to §1.7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import attrs
 
-from berth.config.gpu import GpuTable, Inject, Prefer
-from berth.config.gpumatch import GpuType
-from berth.gpu.attributes import TEXT_LIMIT, gpu_attributes, mig_attributes, vfio_attributes
-from berth.gpu.counters import MIB, capacities, consumption, counter_set
-from berth.gpu.edits import Draft, gpu_draft, mig_draft, monitor_nodes, vfio_draft
-from berth.gpu.keys import gpu_keys, mig_keys, vfio_keys
-from berth.gpu.naming import (
-    gpu_identity,
-    gpu_name,
-    mig_identity,
-    mig_names,
-    profile_of,
-    vfio_name,
-)
-from berth.gpu.selection import Features, Terms, terms_of
-from berth.gpu.sharing import share_capacity, share_ids
-from berth.gpu.toolkit import Toolkit, taken_over
-from berth.gpu.witness import Form, Remembered, Sighting, Witnessed, witness
-from berth.host.nvidiafiles import FunctionFiles, NodeFacts
+from berth.config.gpu import GpuTable
+from berth.gpu.attributes import TEXT_LIMIT
+from berth.gpu.counters import counter_set
+from berth.gpu.forms import Around, Made, part_form, whole_form
+from berth.gpu.naming import mig_names
+from berth.gpu.toolkit import Toolkit
+from berth.gpu.vfioform import rebound_form, told_apart, vfio_form
+from berth.gpu.witness import Form, Remembered, Sighting, witness
+from berth.host.nvidiafiles import NodeFacts
 from berth.host.sysfs import PciFunction
-from berth.model.device import Capacity, CounterSet, Exclusion
-from berth.model.edits import DeviceNode, Edits
-from berth.model.gpu import Driver, Gpu, MigDevice
+from berth.model.device import CounterSet
+from berth.model.edits import DeviceNode
+from berth.model.gpu import Driver, Gpu
 from berth.model.peripheral import Door, Peripheral
 
-NODES_MISSING: Final = "nodes-missing"
-
 _RANKS: Final = ("gpu", "mig", "vfio")
-_VFIO_DRIVERS: Final = ("vfio-pci", "")
 
 
 @attrs.frozen(kw_only=True)
@@ -84,6 +75,7 @@ def survey(
     nodes: NodeFacts,
     auto: Door = Door.DRA,
     toolkit: Toolkit | None = None,
+    lent: Mapping[str, str] = MappingProxyType({}),
 ) -> GpuSurvey:
     """Look at the GPUs.
 
@@ -95,12 +87,20 @@ def survey(
         nodes: Files of the machine.
         auto: What the door ``auto`` came to.
         toolkit: What nvidia-ctk says of the edits; ``None``: our own list.
+        lent: Functions that berth bound to vfio-pci, each with why it is unhealthy; empty when it
+            is well.
     """
     functions = tuple(functions)
     seen = witness(
-        gpus, functions, driver=driver, state=state, memory=memory, boot_id=nodes.boot_id
+        gpus,
+        functions,
+        driver=driver,
+        state=state,
+        memory=memory,
+        boot_id=nodes.boot_id,
+        lent=lent,
     )
-    around = _Around(
+    around = Around(
         table=table, nodes=nodes, functions=functions, auto=auto, toolkit=toolkit, seen=seen
     )
     made = [each for sighting in seen.sightings for each in _forms(sighting, around)]
@@ -119,248 +119,21 @@ def survey(
     )
 
 
-@attrs.frozen(kw_only=True)
-class _Around:
-    """What the forms of all GPUs depend on."""
-
-    table: GpuTable
-    nodes: NodeFacts
-    functions: Sequence[PciFunction]
-    auto: Door
-    toolkit: Toolkit | None
-    seen: Witnessed
-
-    def edited(self, uuid: str, draft: Draft, terms: Terms) -> Draft:
-        """The draft with what nvidia-ctk says, unless a container may not be told that."""
-        if self.toolkit is None or terms.inject is Inject.SPECS:
-            return draft
-        return taken_over(self.toolkit, uuid, draft)
-
-    def terms(self, features: Features) -> Terms:
-        return terms_of(features, self.table, auto=self.auto)
-
-
-@attrs.frozen(kw_only=True)
-class _Made:
-    """One peripheral, and what else it came to."""
-
-    peripheral: Peripheral
-    draft: Draft = Draft()
-    counters: CounterSet | None = None
-
-
-def _forms(sighting: Sighting, around: _Around) -> Iterator[_Made]:
+def _forms(sighting: Sighting, around: Around) -> Iterator[Made]:
     if sighting.form is Form.VFIO and sighting.function is not None:
-        yield _vfio(sighting, sighting.function, around)
+        yield vfio_form(sighting, sighting.function, around)
         return
-    yield _whole(sighting, around)
-    gpu = sighting.gpu
+    gpu, whole = sighting.gpu, whole_form(sighting, around)
+    other = rebound_form(sighting, around)
+    if other is not None:
+        yield from told_apart(whole, other, gpu)
+        return
+    yield whole
     if gpu is None or not gpu.mig_current or sighting.exclusion is not None:
         return
     names, counters = mig_names(gpu), counter_set(gpu)
     for mig in gpu.mig_devices:
-        yield _part(sighting, gpu, mig, around, name=names[mig.uuid], counters=counters)
-
-
-def _whole(sighting: Sighting, around: _Around) -> _Made:
-    gpu = sighting.gpu or Gpu(address=sighting.address)
-    function = sighting.function or PciFunction(address=sighting.address)
-    terms = around.terms(
-        Features(
-            type=GpuType.GPU,
-            address=gpu.address,
-            profile="full",
-            products=(gpu.name,),
-            uuids=(gpu.uuid,),
-            numa=function.numa_node,
-        )
-    )
-    exclusion = sighting.exclusion or _mode(gpu) or terms.exclusion
-    draft = Draft()
-    if sighting.gpu is not None:
-        draft = gpu_draft(gpu, around.nodes, graphics=around.table.graphics)
-        draft = around.edited(gpu.uuid, draft, terms)
-    peripheral = Peripheral(
-        identity=gpu_identity(gpu.address),
-        name=gpu_name(gpu.address),
-        kind="gpu",
-        type="gpu",
-        group=terms.group,
-        keys=gpu_keys(gpu.address, gpu.uuid),
-        attributes=gpu_attributes(gpu, function, sighting.driver, terms.group),
-        capacity=_capacity(terms, gpu.memory_bytes),
-        path=gpu.address,
-        exclusion=exclusion,
-    )
-    draft = draft if exclusion is None else attrs.evolve(draft, missing=(), unknown=())
-    monitor = monitor_nodes(around.nodes) if gpu.mig_current else ()
-    offered = _offered(peripheral, gpu.uuid, terms, sighting, draft, monitor=monitor)
-    return _Made(peripheral=offered, draft=draft)
-
-
-def _part(
-    sighting: Sighting,
-    gpu: Gpu,
-    mig: MigDevice,
-    around: _Around,
-    *,
-    name: str,
-    counters: CounterSet | None,
-) -> _Made:
-    function = sighting.function or PciFunction(address=gpu.address)
-    profile = profile_of(mig, gpu)
-    terms = around.terms(
-        Features(
-            type=GpuType.MIG,
-            address=gpu.address,
-            profile=profile,
-            products=(gpu.name, mig.name),
-            uuids=(gpu.uuid, mig.uuid),
-            numa=function.numa_node,
-        )
-    )
-    exclusion = terms.exclusion or around.seen.indistinct(gpu, mig)
-    counters = counters if exclusion is None else None
-    memory = mig.engines.memory_mib * MIB if mig.engines is not None else None
-    capacity = dict(_capacity(terms, memory))
-    if mig.engines is not None:
-        found = capacities(mig.engines)
-        capacity |= {key: Capacity(value=value) for key, value in found.items()}
-    draft = mig_draft(gpu, mig, around.nodes, graphics=around.table.graphics)
-    draft = around.edited(mig.uuid, draft, terms)
-    peripheral = Peripheral(
-        identity=mig_identity(gpu, mig),
-        name=name,
-        kind="gpu",
-        type="mig",
-        group=terms.group,
-        keys=mig_keys(gpu, mig),
-        attributes=mig_attributes(gpu, mig, function, sighting.driver, terms.group),
-        capacity=capacity,
-        consumes=(consumption(mig, counters),) if counters is not None else (),
-        path=gpu.address,
-        exclusion=exclusion,
-    )
-    return _Made(
-        peripheral=_offered(
-            peripheral, mig.uuid, terms, sighting, draft, monitor=monitor_nodes(around.nodes)
-        ),
-        draft=draft,
-        counters=counters,
-    )
-
-
-def _vfio(sighting: Sighting, function: PciFunction, around: _Around) -> _Made:
-    last = sighting.gpu
-    product = last.name if last is not None else ""
-    terms = around.terms(
-        Features(
-            type=GpuType.VFIO,
-            address=function.address,
-            profile="vfio",
-            products=(product,) if product else (),
-            uuids=(last.uuid,) if last is not None else (),
-            numa=function.numa_node,
-        )
-    )
-    files = around.nodes.functions.get(function.address, FunctionFiles())
-    members = [each for each in around.functions if _is_member(each, function)]
-    by_device = not vfio_draft(function, around.nodes, iommufd=True).unknown
-    draft = vfio_draft(function, around.nodes)
-    group = -1 if function.iommu_group is None else function.iommu_group
-    peripheral = Peripheral(
-        identity=gpu_identity(function.address),
-        name=vfio_name(function.address),
-        kind="vfio",
-        type="vfio",
-        group=terms.group,
-        keys=vfio_keys(
-            {function.address, *(each.address for each in members)},
-            group,
-            last.uuid if last is not None else "",
-        ),
-        attributes=vfio_attributes(function, product=product, iommufd=by_device, group=terms.group),
-        capacity={"barMemory": Capacity(value=files.bar_bytes)} if files.bar_bytes else {},
-        path=function.address,
-        exclusion=_isolation(function, members) or terms.exclusion,
-    )
-    # Either way in will do; which one, a claim says.
-    usable = attrs.evolve(draft, unknown=()) if by_device else draft
-    return _Made(peripheral=_offered(peripheral, function.address, terms, sighting, usable))
-
-
-def _offered(
-    peripheral: Peripheral,
-    device_id: str,
-    terms: Terms,
-    sighting: Sighting,
-    draft: Draft,
-    *,
-    monitor: Sequence[DeviceNode] = (),
-) -> Peripheral:
-    """The peripheral with what its terms and its nodes make of it.
-
-    Args:
-        monitor: Nodes that whoever only looks gets besides (GH §10.1); a VFIO form is no use to it.
-    """
-    admin = Edits()
-    if peripheral.kind != "vfio" and draft.edits:
-        admin = attrs.evolve(draft.edits, nodes=(*draft.edits.nodes, *monitor))
-    ids = share_ids(device_id, terms.share.slots) if terms.door.opens_plugin else ()
-    function = sighting.function or PciFunction(address="")
-    return attrs.evolve(
-        peripheral,
-        door=terms.door,
-        resource=terms.resource,
-        ids=ids if peripheral.exclusion is None else (),
-        slots=terms.share.slots,
-        inject=terms.inject.value,
-        many=terms.share.many,
-        pack=terms.share.prefer is Prefer.PACK,
-        numa=(function.numa_node,) if function.numa_node is not None else (),
-        pcie_root=function.pcie_root,
-        edits=draft.edits,
-        admin=admin,
-        common=draft.common,
-        unhealthy=sighting.unhealthy or (NODES_MISSING if draft.unknown else ""),
-        lacking=draft.unknown,
-    )
-
-
-def _capacity(terms: Terms, memory_bytes: int | None) -> Mapping[str, Capacity]:
-    if terms.share.slots > 1:
-        return share_capacity(terms.share, memory_bytes)
-    return {"memory": Capacity(value=memory_bytes)} if memory_bytes else {}
-
-
-def _mode(gpu: Gpu) -> Exclusion | None:
-    """Why a whole GPU is not offered for its MIG mode."""
-    if gpu.mig_current != gpu.mig_pending:
-        wanted = "on" if gpu.mig_pending else "off"
-        detail = f"MIG mode will be {wanted} after a reset"
-        return Exclusion(reason="mig-mode-pending", detail=detail)
-    if not gpu.mig_current:
-        return None
-    if not gpu.mig_devices:
-        return Exclusion(reason="mig-empty", detail="MIG mode is on and there is no instance")
-    return Exclusion(reason="mig-on", detail=f"its {len(gpu.mig_devices)} parts are offered")
-
-
-def _is_member(other: PciFunction, function: PciFunction) -> bool:
-    """Whether two functions cannot be kept apart by the IOMMU; bridges use no memory themselves."""
-    same = other.iommu_group is not None and other.iommu_group == function.iommu_group
-    return same and other.address != function.address and not other.is_bridge
-
-
-def _isolation(function: PciFunction, members: Iterable[PciFunction]) -> Exclusion | None:
-    """Why a function may not be given to a machine: something of its group is in use elsewhere."""
-    if function.iommu_group is None:
-        return Exclusion(reason="iommu-group", detail="it is in no IOMMU group")
-    for member in members:
-        if member.driver not in _VFIO_DRIVERS:
-            detail = f"{member.address} of the same group is bound to {member.driver}"
-            return Exclusion(reason="iommu-group", detail=detail)
-    return None
+        yield part_form(sighting, gpu, mig, around, name=names[mig.uuid], counters=counters)
 
 
 def _unfit(sightings: Iterable[Sighting]) -> Iterator[str]:

@@ -9,32 +9,52 @@ Source: GH §1.6.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
-
-import attrs
+from typing import Any, Final, TypeAlias
 
 from berth.errors import ClaimError, Faults
+from berth.model.claim import Claim, DeviceResult, OpaqueConfig
+from berth.vfio.wayin import WayIn
 
 KIND: Final = "VfioConfig"
+NIC_KIND: Final = "NicConfig"
 
 _FIELDS: Final = {"iommufd": "iommufd", "apiDevice": "api_device"}
 _BESIDE: Final = frozenset({"apiVersion", "kind"})
 
 
-@attrs.frozen(kw_only=True)
-class VfioConfig:
-    """How a function comes into its machine.
+Place: TypeAlias = "tuple[str, str]"
+"""Request and device of a result."""
 
-    Attributes:
-        iommufd: By its own node instead of that of its IOMMU group.
-        api_device: Whether the node of the VFIO interface is given with the group's.
+
+def ways_in(
+    claim: Claim, functions: Sequence[DeviceResult], *, driver: str
+) -> Mapping[Place, WayIn]:
+    """How each function of a claim comes into its machine.
+
+    Entries of the NICs' kind are judged with those; any other has to be of this kind, and for a
+    function, since nobody else would heed it.
+
+    Args:
+        functions: The claim's results that are functions for virtual machines.
+
+    Raises:
+        Faults: Some entry is not as it should be; tells all that is wrong with the first device.
     """
+    entries = [entry for entry in claim.configs if _kind(entry) != NIC_KIND]
+    stray = [entry for entry in entries if not any(entry.applies_to(each) for each in functions)]
+    if stray:
+        raise Faults(f"claim {claim.ref}", [_stray(entry) for entry in stray])
+    return {
+        (result.request, result.device): read_configs(
+            [entry.parameters for entry in entries if entry.applies_to(result)],
+            driver=driver,
+            where=f"claim {claim.ref}: {result.request}",
+        )
+        for result in functions
+    }
 
-    iommufd: bool = False
-    api_device: bool = True
 
-
-def read_configs(parameters: Sequence[Mapping[str, Any]], *, driver: str, where: str) -> VfioConfig:
+def read_configs(parameters: Sequence[Mapping[str, Any]], *, driver: str, where: str) -> WayIn:
     """The configuration that several texts come to, a later one over an earlier one.
 
     Args:
@@ -51,8 +71,8 @@ def read_configs(parameters: Sequence[Mapping[str, Any]], *, driver: str, where:
     given: dict[str, bool] = {}
     for each in parameters:
         given |= {_FIELDS[name]: each[name] for name in _FIELDS if name in each}
-    config = VfioConfig(**given)
-    if config.iommufd and given.get("api_device"):
+    way = WayIn(**given)
+    if way.iommufd and given.get("api_device"):
         raise Faults(
             where,
             [
@@ -64,7 +84,21 @@ def read_configs(parameters: Sequence[Mapping[str, Any]], *, driver: str, where:
                 )
             ],
         )
-    return config
+    return way
+
+
+def _kind(entry: OpaqueConfig) -> object:
+    found = entry.parameters
+    return found.get("kind") if isinstance(found, Mapping) else None
+
+
+def _stray(entry: OpaqueConfig) -> ClaimError:
+    return ClaimError(
+        f"config[{entry.index}].opaque.parameters",
+        f"applies to no GPU for virtual machines: its kind is {_kind(entry)!r:.80}",
+        rule="other devices than those and NICs take no configuration",
+        mend="drop the entry, or mend its requests",
+    )
 
 
 def _faults(parameters: Mapping[str, Any], driver: str, where: str) -> Iterator[ClaimError]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Final
 
 import attrs
@@ -19,6 +20,7 @@ import attrs
 from berth.host.sysfs import PciFunction
 from berth.model.device import Exclusion
 from berth.model.gpu import Driver, Gpu, MigDevice
+from berth.vfio.binding import VFIO
 
 UUID_LIMIT: Final = 57
 """Longest UUID: with the number of a share it must fit the 63 bytes of an id."""
@@ -28,8 +30,6 @@ UP: Final = "up"
 
 LOST: Final = "lost"
 """Reason of what neither witness, or NVML alone while it answers, has any more."""
-
-VFIO_DRIVER: Final = "vfio-pci"
 
 _UUID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_/.-]*")
 _OWN_DOING: Final = frozenset({"stalled", "released", "probing"})
@@ -66,6 +66,7 @@ class Sighting:
         gpu: As NVML says now or said before; ``None`` when it never did in this boot.
         driver: The same.
         unhealthy: Why it is offered as unhealthy; empty when it is well.
+        lent: A claim has it, or had it and has not brought it home: berth bound it to vfio-pci.
         exclusion: Why it is not offered; ``None`` when it is.
     """
 
@@ -75,6 +76,7 @@ class Sighting:
     gpu: Gpu | None = None
     driver: Driver | None = None
     unhealthy: str = ""
+    lent: bool = False
     exclusion: Exclusion | None = None
 
     @property
@@ -120,6 +122,7 @@ def witness(
     state: str,
     memory: Iterable[Remembered],
     boot_id: str,
+    lent: Mapping[str, str] = MappingProxyType({}),
 ) -> Witnessed:
     """Put together what is known of each GPU.
 
@@ -128,6 +131,8 @@ def witness(
         state: Of the NVML session, such as `UP`.
         memory: As the last call gave it.
         boot_id: Of this boot; what is remembered of another one is dropped.
+        lent: Functions that berth bound to vfio-pci, each with why it is unhealthy; empty when it
+            is well.
     """
     listed, warnings = _listed(gpus)
     known = {each.gpu.address: each for each in memory if each.boot_id == boot_id}
@@ -149,6 +154,7 @@ def witness(
                 owners=owners,
                 driver=driver,
                 state=state,
+                lent=lent,
             )
         )
     swapped = tuple(
@@ -234,9 +240,12 @@ def _sighting(
     owners: _Owners,
     driver: Driver | None,
     state: str,
+    lent: Mapping[str, str],
 ) -> Sighting:
     bare = Sighting(address=address, function=function)
-    if function is not None and function.driver == VFIO_DRIVER:
+    if function is not None and address in lent:
+        return _lent(bare, before, lent[address])
+    if function is not None and function.driver == VFIO:
         last = before.gpu if before is not None else None
         return attrs.evolve(bare, form=Form.VFIO, gpu=last)
     if gpu is not None and function is None:
@@ -250,6 +259,14 @@ def _sighting(
     unhealthy = "" if reason.reason in _OWN_DOING else reason.reason
     last = _without_lost_node(before.gpu, owners)
     return attrs.evolve(bare, gpu=last, driver=before.driver, unhealthy=unhealthy)
+
+
+def _lent(bare: Sighting, before: Remembered | None, unhealthy: str) -> Sighting:
+    """A GPU that berth took from its driver, to which it comes back: as it was known."""
+    if before is None:
+        reason = _reason("lent", "a claim has it bound to vfio-pci")
+        return attrs.evolve(bare, lent=True, unhealthy=unhealthy, exclusion=reason)
+    return attrs.evolve(bare, lent=True, unhealthy=unhealthy, gpu=before.gpu, driver=before.driver)
 
 
 def _without_lost_node(last: Gpu, owners: _Owners) -> Gpu:

@@ -67,6 +67,7 @@ class HostScan:
 
     Attributes:
         functions: Of PCI, those that are or carry network devices.
+        companions: Those, and all others that share an IOMMU group with one of them.
         devices: For links that a device carries, and others with a speed.
         links: A PF's tells its virtual functions too.
         routes: Unicast ones.
@@ -80,6 +81,7 @@ class HostScan:
 
     boot_id: str
     functions: tuple[PciFunction, ...] = ()
+    companions: tuple[PciFunction, ...] = ()
     devices: tuple[NetDevice, ...] = ()
     links: tuple[Link, ...] = ()
     addresses: tuple[Address, ...] = ()
@@ -159,6 +161,7 @@ class Scanner:
             return HostScan(
                 boot_id=self._boot_id,
                 functions=functions,
+                companions=self._sysfs.sharing(functions),
                 devices=devices,
                 links=self._with_vfs(netlink, links, devices, functions),
                 addresses=self._addresses.read(netlink.dump(dump_addresses())),

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -177,6 +177,19 @@ class Sysfs:
             if function.address in first or function.iommu_group in groups
         ]
         return tuple(sorted(found, key=lambda function: function.address))
+
+    def sharing(self, functions: Iterable[PciFunction]) -> tuple[PciFunction, ...]:
+        """The functions, and all others that share an IOMMU group with one of them, by address.
+
+        Args:
+            functions: Of the last call that looked at all.
+        """
+        known = {function.address: function for function in functions}
+        groups = {function.iommu_group for function in known.values()} - {None}
+        for address, (_, function) in self._functions.items() if groups else ():
+            if function is not None and address not in known and function.iommu_group in groups:
+                known[address] = self._passing(function, ())
+        return tuple(known[address] for address in sorted(known))
 
     def function(self, address: str) -> PciFunction | None:
         """One function, whatever its class says; ``None`` when it is not there.

@@ -106,6 +106,7 @@ class Device:
         bucket: Devices of one bucket are placed side by side, so that what changes together is
             written together.
         consumes: At most two.
+        only_counted: It is not published where the server takes no counters.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Device:
     taints: tuple[Taint, ...] = ()
     bucket: str = ""
     consumes: tuple[Consumption, ...] = ()
+    only_counted: bool = False
 
 
 class NicKind(Enum):

@@ -64,6 +64,8 @@ class Peripheral:
         pcie_root: PCIe root complex, as in the standard attribute; empty when it is none's.
         links: NVLinks that it has with others, by the slice names of those.
         consumes: What it draws from counter sets while it is allocated.
+        only_counted: It is another form of something, and offered to claims only where counters
+            keep the scheduler from giving both.
         edits: What a container gets of it, by what the machine shows now.
         admin: What a container gets that only looks at it (``adminAccess``).
         common: What a container gets once, however many devices of ``kind`` it has.
@@ -93,6 +95,7 @@ class Peripheral:
     attributes: Mapping[str, Attribute] = attrs.field(factory=dict)
     capacity: Mapping[str, Capacity] = attrs.field(factory=dict)
     consumes: tuple[Consumption, ...] = ()
+    only_counted: bool = False
     edits: Edits = attrs.field(factory=Edits)
     admin: Edits = attrs.field(factory=Edits)
     common: Edits = attrs.field(factory=Edits)

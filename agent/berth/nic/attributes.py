@@ -29,6 +29,9 @@ KEYS_LIMIT: Final = 32
 STANDARD: Final = "resource.kubernetes.io"
 """Domain of the attributes that drivers have in common."""
 
+VFIO_TYPE: Final = "nic-vfio"
+"""Type of a NIC that is given as a PCI function."""
+
 _STANDARD_KEYS: Final = ("pciBusID", "pcieRoot", "numaNode")
 
 Attributes: TypeAlias = Mapping[str, Attribute]
@@ -65,7 +68,14 @@ class Subject:
 
 def type_of(group: NicGroup) -> str:
     """The type of the devices of a group."""
-    return "nic-shared" if group.mode is NicMode.SHARED else "nic"
+    return _TYPES[group.mode]
+
+
+_TYPES: Final = {
+    NicMode.EXCLUSIVE: "nic",
+    NicMode.SHARED: "nic-shared",
+    NicMode.VFIO: VFIO_TYPE,
+}
 
 
 @attrs.frozen(kw_only=True)
@@ -177,6 +187,12 @@ def _mac(subject: Subject) -> str:
     return "" if mac == _NO_MAC else mac
 
 
+def _name(subject: Subject) -> str:
+    """Of what has no link in its pod, and none on the host while it is held, nobody is told one."""
+    link = subject.found.link
+    return "" if link is None or subject.group.mode is NicMode.VFIO else link.name
+
+
 def _speed(subject: Subject) -> int:
     device = subject.found.device
     return (device.speed_mbps if device is not None else None) or subject.speed_mbps
@@ -208,7 +224,7 @@ _CORE: Final[Mapping[str, Maker]] = {
     "type": lambda s: s.type,
     "group": lambda s: s.group.name,
     "kind": lambda s: s.found.kind.value,
-    "ifName": lambda s: s.found.link.name if s.found.link else "",
+    "ifName": _name,
     "driver": lambda s: s.found.driver,
     "linkType": lambda s: s.found.link_type.value,
     "vendorID": lambda s: s.function.vendor,

@@ -22,6 +22,8 @@ from berth.host.netlink.link import Link
 from berth.model.device import Exclusion, NicKind, NicMode
 from berth.nic.survey import Found, link_mac
 from berth.nic.topology import Topology
+from berth.vfio.binding import VFIO
+from berth.vfio.group import REASON, hindrance, members
 
 _FOREIGN_DRIVERS: Final = re.compile(r"uio.*|igb_uio|.*vfio.*|pci-stub|pciback|xen-pciback")
 # Drivers that make no link, on purpose.
@@ -58,14 +60,30 @@ def exclude(found: Found, groups: Sequence[NicGroup], around: Circumstances) -> 
     if len(groups) > 1:
         names = ", ".join(f'"{group.name}"' for group in groups)
         return Exclusion(reason="overlap", detail=f"groups {names} all select it")
+    if groups[0].mode is NicMode.VFIO:
+        reason = _against_function(found, groups[0], around)
+        if reason is not None or found.link is None:
+            return reason
     if found.link is None:
         return _without_link(found)
-    rules = _SHARED if groups[0].mode is NicMode.SHARED else _EXCLUSIVE
-    for rule in rules:
+    for rule in _RULES[groups[0].mode]:
         reason = rule(found, found.link, groups[0], around)
         if reason is not None:
             return reason
     return None
+
+
+def _against_function(found: Found, group: NicGroup, around: Circumstances) -> Exclusion | None:
+    """Why a NIC may not be bound to vfio-pci, or be given as it is bound."""
+    function = found.function
+    if function is None or found.identity != f"pci:{function.address}":
+        detail = "it is no PCI function" if function is None else "its function has several links"
+        return Exclusion(reason="unsupported", detail=f"{detail}, so vfio-pci cannot have it alone")
+    others = members(function, around.topology.scan.companions)
+    hindered = hindrance(function, others, allow_noiommu=group.allow_noiommu)
+    if hindered:
+        return Exclusion(reason=REASON, detail=hindered)
+    return _without_link(found) if found.link is None and found.driver != VFIO else None
 
 
 def _without_link(found: Found) -> Exclusion:
@@ -172,3 +190,9 @@ _EXCLUSIVE: Final[tuple[_Rule, ...]] = (
     _has_children,
     _in_use,
 )
+_RULES: Final = {
+    NicMode.EXCLUSIVE: _EXCLUSIVE,
+    NicMode.SHARED: _SHARED,
+    # What the kernel moves to no other namespace can be bound to another driver all the same.
+    NicMode.VFIO: tuple(rule for rule in _EXCLUSIVE if rule is not _immovable),
+}

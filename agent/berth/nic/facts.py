@@ -21,6 +21,7 @@ from berth.nic.config.devicefacts import DeviceFacts, HomeSettings
 from berth.nic.config.values import AddressConfig, NeighborConfig, RouteConfig, RouteScope
 from berth.nic.survey import Found
 from berth.nic.topology import Topology
+from berth.vfio.group import members
 
 _SCOPES: Final = {0: RouteScope.GLOBAL, 253: RouteScope.LINK, 254: RouteScope.HOST}
 
@@ -70,7 +71,16 @@ def device_facts(found: Found, group: NicGroup, topology: Topology, *, uplink: s
         pf_mtu=found.pf_link.mtu if found.pf_link else 0,
         uplink=uplink,
         home=_settings(link, topology) if link else HomeSettings(),
+        companions=tuple(_companions(found, topology)),
     )
+
+
+def _companions(found: Found, topology: Topology) -> Iterator[str]:
+    function = found.function
+    if function is None or function.iommu_group is None:
+        return
+    yield f"iommu:{function.iommu_group}"
+    yield from (f"pci:{other.address}" for other in members(function, topology.scan.companions))
 
 
 def hardware_addrs(topology: Topology, identities: Mapping[int, str]) -> dict[str, str]:

@@ -81,10 +81,11 @@ def admit(claim: Claim, snapshot: Snapshot, ledger: Ledger) -> Admission:
         if result.admin_access:
             continue
         _require_share(result, nic)
-        hold = _hold(claim, result, nic, snapshot)
-        against = _against(hold, ledger)
-        if against:
-            return Waiting(reason=_held_text(nic.name, against), holders=against)
+        wanted = _holds(claim, result, nic, snapshot)
+        conflict = ledger.conflict(wanted)
+        if conflict is not None:
+            text = _held_text(nic.name, conflict.holders)
+            return Waiting(reason=text, holders=conflict.holders)
         waiting = _judge(nic)
         if waiting is not None:
             return waiting
@@ -92,7 +93,7 @@ def admit(claim: Claim, snapshot: Snapshot, ledger: Ledger) -> Admission:
         if facts is None:
             return Waiting(reason=f"the link of {result.device} is not seen")
         targets.append(Target(result=result, facts=facts))
-        holds.append(hold)
+        holds.extend(wanted)
     _require_apart(claim, snapshot)
     if targets:
         _require_one_pod(claim)
@@ -190,9 +191,18 @@ def _judge(nic: Nic) -> Waiting | None:
     )
 
 
-def _hold(claim: Claim, result: DeviceResult, nic: Nic, snapshot: Snapshot) -> Hold:
-    if nic.mode is not NicMode.SHARED:
-        return Hold(key=nic.identity, device=nic.name, holder=claim.ref)
+def _holds(claim: Claim, result: DeviceResult, nic: Nic, snapshot: Snapshot) -> tuple[Hold, ...]:
+    """What a claim takes for a NIC; a function is given with its whole IOMMU group."""
+    if nic.mode is NicMode.SHARED:
+        return (_share(claim, result, nic, snapshot),)
+    keys = [nic.identity]
+    facts = snapshot.facts.get(result.device)
+    if nic.mode is NicMode.VFIO and facts is not None:
+        keys += facts.companions
+    return tuple(Hold(key=key, device=nic.name, holder=claim.ref) for key in keys)
+
+
+def _share(claim: Claim, result: DeviceResult, nic: Nic, snapshot: Snapshot) -> Hold:
     device = snapshot.inventory.device_by_name.get(nic.name)
     slots = device.capacity.get("slots") if device is not None else None
     return Hold(
@@ -210,11 +220,6 @@ def _slots(result: DeviceResult) -> int:
         if name.rpartition("/")[2] == "slots":
             return int(parse_quantity(text))
     return 1
-
-
-def _against(hold: Hold, ledger: Ledger) -> tuple[Hold, ...]:
-    conflict = ledger.conflict((hold,))
-    return conflict.holders if conflict is not None else ()
 
 
 def _held_text(device: str, holders: Sequence[Hold]) -> str:

@@ -1,8 +1,9 @@
 """Claims from prepare to unprepare: repeatable, each under its own lock, durable at each step.
 
 Prepare, in order: hold in the ledger, fresh look and uplink check, configuration and all its
-checks, record on disk, links staged at home, files, record prepared, answer. Whatever fails undoes
-what was done before it, in reverse. The hook finds the rest in the record.
+checks, record on disk, links staged at home, functions bound to vfio-pci, files, record prepared,
+answer. Whatever fails undoes what was done before it, in reverse. The hook finds the rest in the
+record.
 
 Unprepare needs nobody but the record: the claim may be gone, the device too. It never waits long
 for a namespace; what is not home then is brought home by `berth.node.nics`, with the hold kept
@@ -56,6 +57,14 @@ class Papers(Remains, Protocol):
         ...
 
 
+class Binds(Protocol):
+    """Who gives functions to vfio-pci; see `berth.node.bindings.Bindings`."""
+
+    async def bind(self, record: ClaimRecord) -> ClaimRecord:
+        """Bind the claim's functions."""
+        ...
+
+
 class Claims:
     """Prepares and undoes claims."""
 
@@ -73,6 +82,7 @@ class Claims:
         status: StatusSink,
         troubles: Troubles,
         occupancy: Occupancy | None = None,
+        bindings: Binds | None = None,
     ) -> None:
         self._settings = settings
         self._api = api
@@ -85,6 +95,7 @@ class Claims:
         self._status = status
         self._troubles = troubles
         self._occupancy = occupancy
+        self._bindings = bindings
         self._drafts: dict[str, ClaimRecord] = {}
 
     def reload(self, policies: Mapping[str, GroupPolicy]) -> None:
@@ -120,7 +131,7 @@ class Claims:
         for uid in (ref.uid, *(c.uid for c in (record.consumers if record is not None else ()))):
             self._troubles.forget(uid)
         if not await self._ending.end(ref.uid):
-            _log.warning("claim undone, its NICs follow", claim=ref)
+            _log.warning("claim undone, its devices follow", claim=ref)
 
     async def renew(self) -> None:
         """Write anew what prepared claims hand out of devices that have other nodes than before.
@@ -204,8 +215,11 @@ class Claims:
             await self._reservation.wait_open(current.claim)
         if current.has_peripherals:
             current = await self._renew(current)
-        await self._papers.write(current)
-        return current
+        bound = await self._bind(current)
+        if bound != current:
+            await self._records.put(bound)
+        await self._papers.write(bound)
+        return bound
 
     async def _renew(self, record: ClaimRecord) -> ClaimRecord:
         """The record with the nodes that its devices have now."""
@@ -231,7 +245,7 @@ class Claims:
 
     async def _wait_home(self, ref: ClaimRef) -> None:
         """Wait until an earlier life of the claim has let go of its devices."""
-        self._nics.look_again()
+        self._ending.look_again()
         with trio.move_on_after(waiting_time_s()):
             while True:
                 version = self._records.changes.version
@@ -239,7 +253,7 @@ class Claims:
                 if record is None or record.is_home:
                     return
                 await self._records.changes.wait_changed(version)
-        raise ClaimError(f"claim {ref}", "is still being undone: its NICs are not home yet")
+        raise ClaimError(f"claim {ref}", "is still being undone: its devices are not home yet")
 
     async def _prepare(self, ref: ClaimRef, beside: Sequence[ClaimRef]) -> ClaimRecord:
         claim, glimpse = await together(
@@ -289,6 +303,9 @@ class Claims:
                     nursery.start_soon(read, ref)
         return tuple(found[ref.uid] for ref in beside if ref.uid in found)
 
+    async def _bind(self, record: ClaimRecord) -> ClaimRecord:
+        return record if self._bindings is None else await self._bindings.bind(record)
+
     def _with_drafts(self) -> tuple[ClaimRecord, ...]:
         known = {record.claim.uid: record for record in self._records.all()}
         return tuple({**known, **self._drafts}.values())
@@ -301,7 +318,7 @@ class Claims:
             home.index if (home := snapshot.homes.get(device.result.device)) is not None else 0
             for device in record.devices
         ]
-        staged = await self._nics.stage(record, homes)
+        staged = await self._bind(await self._nics.stage(record, homes))
         prepared = attrs.evolve(staged, generation=1, prepared=True)
         # Whatever comes first: a record without files has them written at the next start.
         await together(lambda: self._papers.write(prepared), lambda: self._records.put(prepared))

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import attrs
 
+from berth.gpu.vfioconfig import ways_in
 from berth.model.claim import Claim, DeviceResult
 from berth.model.device import Attribute
+from berth.model.peripheral import Peripheral
 from berth.nic.config.devicefacts import HostFacts, Target
 from berth.nic.config.group import GroupPolicy
 from berth.nic.config.pod import assign_names
 from berth.nic.config.resolve import resolve, wished_names
 from berth.nic.config.values import AttachMode, ResolvedNic
+from berth.nic.facts import Home
 from berth.nic.record import NicRecord
 from berth.node.admission import Admitted
 from berth.node.record import ClaimRecord, HeldDevice
 from berth.node.snapshot import Snapshot
+from berth.vfio.binding import Binding
+from berth.vfio.wayin import WayIn
+
+_NOWHERE: Final = Home(index=0, parent_device="", driver="")
+# Of a function that vfio-pci has already.
+
+VFIO_TYPE: Final = "vfio"
+"""Type of a GPU that is given as a PCI function."""
 
 
 @attrs.frozen(kw_only=True)
@@ -66,6 +78,7 @@ def draft(
             ),
         )
     }
+    ways = ways_in(claim, _functions(claim, snapshot), driver=settings.driver)
     slots = {(hold.device, hold.share): (hold.slots, hold.limit) for hold in admitted.holds}
     devices = tuple(
         _held(
@@ -74,6 +87,7 @@ def draft(
             snapshot,
             slots.get((result.device, result.share_id), (0, 0)),
             settings,
+            way=ways.get((result.request, result.device)),
         )
         for result in claim.results
     )
@@ -93,11 +107,14 @@ def _held(
     snapshot: Snapshot,
     slots: tuple[int, int],
     settings: Settings,
+    *,
+    way: WayIn | None,
 ) -> HeldDevice:
     device = snapshot.inventory.device_by_name.get(result.device)
     attributes: Mapping[str, Attribute] = device.attributes if device is not None else {}
     peripheral = snapshot.inventory.peripheral_by_name.get(result.device)
     if peripheral is not None:
+        bound = way is not None and not result.admin_access
         return HeldDevice(
             result=result,
             identity=peripheral.identity,
@@ -105,22 +122,57 @@ def _held(
             attributes=peripheral.attributes,
             slots=slots[0],
             slot_limit=slots[1],
-            peripheral=attrs.evolve(peripheral, held_by=()),
+            peripheral=_without_nodes(peripheral) if bound else _free(peripheral),
+            binding=Binding(address=peripheral.path, way=way or WayIn()) if bound else None,
         )
-    return HeldDevice(
+    held = HeldDevice(
         result=result,
         identity=snapshot.inventory.nic_by_name[result.device].identity,
         type=str(attributes.get("type", "")),
         attributes=attributes,
         slots=slots[0],
         slot_limit=slots[1],
-        nic=_nic(wish, snapshot, settings) if wish is not None else None,
     )
+    if wish is None:
+        return held
+    nic = _nic(wish, snapshot, settings)
+    if wish.mode is not AttachMode.VFIO:
+        return attrs.evolve(held, nic=nic)
+    return attrs.evolve(held, link=nic, binding=_binding(wish, snapshot, settings))
+
+
+def _binding(wish: ResolvedNic, snapshot: Snapshot, settings: Settings) -> Binding:
+    nic = snapshot.inventory.nic_by_name[wish.device]
+    return Binding(
+        address=nic.pci,
+        way=wish.config.vfio,
+        allow_noiommu=settings.policies[nic.group].allow_noiommu,
+        keys=snapshot.facts[wish.device].companions,
+    )
+
+
+def _free(peripheral: Peripheral) -> Peripheral:
+    return attrs.evolve(peripheral, held_by=())
+
+
+def _without_nodes(peripheral: Peripheral) -> Peripheral:
+    """A function before it is bound: its nodes are those of its binding."""
+    return attrs.evolve(_free(peripheral), edits=attrs.evolve(peripheral.edits, nodes=()))
+
+
+def _functions(claim: Claim, snapshot: Snapshot) -> list[DeviceResult]:
+    """The claim's GPUs for virtual machines."""
+    known = snapshot.inventory.peripheral_by_name
+    return [
+        result
+        for result in claim.results
+        if (one := known.get(result.device)) is not None and one.type == VFIO_TYPE
+    ]
 
 
 def _nic(wish: ResolvedNic, snapshot: Snapshot, settings: Settings) -> NicRecord:
     nic = snapshot.inventory.nic_by_name[wish.device]
-    home = snapshot.homes[wish.device]
+    home = snapshot.homes.get(wish.device) or _NOWHERE
     return NicRecord(
         identity=nic.identity,
         device=nic.name,
@@ -128,7 +180,7 @@ def _nic(wish: ResolvedNic, snapshot: Snapshot, settings: Settings) -> NicRecord
         config=wish.config,
         boot_id=settings.boot_id,
         parent_device=home.parent_device,
-        parent_index=home.index if wish.mode is not AttachMode.MOVE else 0,
+        parent_index=home.index if wish.mode is AttachMode.MACVLAN else 0,
     )
 
 

@@ -23,7 +23,7 @@ from berth.runtime.backoff import BackOff
 from berth.runtime.logs import get_log
 
 HOMECOMING_S: Final = 2.0
-"""How long an end waits for NICs to be home before it goes on without them."""
+"""How long an end waits for devices to be home before it goes on without them."""
 
 BUSY_S: Final = 1.0
 """How soon a claim that somebody works on is looked at again."""
@@ -33,15 +33,35 @@ _log = get_log(__name__)
 
 
 class Returns(Protocol):
-    """Who brings NICs home."""
+    """Who brings devices of one sort home."""
 
     async def give_back(self, uid: str, *, sandbox_id: str = "") -> bool:
-        """Bring a claim's NICs home; gives whether none is away any more."""
+        """Bring a claim's devices home; gives whether none is away any more."""
         ...
 
     def look_again(self) -> None:
         """Look for what belongs home; never blocks."""
         ...
+
+
+class Ways:
+    """Several ways home as one, each taken in its turn.
+
+    Args:
+        each: Functions before NICs: a link is there again when its driver is.
+    """
+
+    def __init__(self, *each: Returns) -> None:
+        self._each = each
+
+    async def give_back(self, uid: str, *, sandbox_id: str = "") -> bool:
+        """Bring home all that the claim has; gives whether nothing is away any more."""
+        return all([await one.give_back(uid, sandbox_id=sandbox_id) for one in self._each])
+
+    def look_again(self) -> None:
+        """Look for what belongs home; never blocks."""
+        for one in self._each:
+            one.look_again()
 
 
 class Remains(Protocol):
@@ -60,13 +80,13 @@ class Ending:
         *,
         records: Records,
         ledger: Ledger,
-        nics: Returns,
+        home: Returns,
         remains: Remains,
         status: StatusSink,
     ) -> None:
         self._records = records
         self._ledger = ledger
-        self._nics = nics
+        self._home = home
         self._remains = remains
         self._status = status
 
@@ -90,8 +110,12 @@ class Ending:
         self._status.forget(uid)
         if record is not None:
             with trio.move_on_after(HOMECOMING_S, shield=True):
-                await self._nics.give_back(uid)
+                await self._home.give_back(uid)
         return await self._close(uid)
+
+    def look_again(self) -> None:
+        """Look for what belongs home; never blocks."""
+        self._home.look_again()
 
     async def take_back(self, record: ClaimRecord) -> None:
         """Undo a prepare that failed; the claim's lock is held.
@@ -104,7 +128,7 @@ class Ending:
         if current is not None:
             await self._records.put_or_note(attrs.evolve(current, revoked=True, prepared=False))
         if current is not None and not current.is_home:
-            self._nics.look_again()
+            self._home.look_again()
             return
         try:
             await self._remove(uid)

@@ -65,14 +65,16 @@ def published(
     Args:
         driver: Domain of the taint on what the device plugin has given.
     """
+    # By keys: what was given may be offered to claims in another form as well.
     by_plugin = {
-        device.peripheral.identity
+        key
         for one in given
         for device in one.devices
         if device.peripheral.slots == 1
+        for key in device.peripheral.keys
     }
     offered = [
-        _device(one, driver if one.identity in by_plugin else "")
+        _device(one, "" if by_plugin.isdisjoint(one.keys) else driver)
         for one in peripherals
         if one.door.opens_dra and (one.exclusion is None or one.held_by)
     ]
@@ -97,6 +99,8 @@ def _device(one: Peripheral, held_by_plugin_of: str) -> Device:
         taints=(taint,) if held_by_plugin_of else (),
         bucket=f"{one.type}/{one.group}",
         consumes=one.consumes,
+        # What somebody has is told, whatever the server takes.
+        only_counted=one.only_counted and not one.held_by,
     )
 
 
@@ -142,10 +146,17 @@ def _kept_free(one: Peripheral, owners: Mapping[str, _Holding]) -> Peripheral:
     is left to the scheduler.
     """
     holding = next((owners[key] for key in one.keys if key in owners), None)
-    if holding is None or one.exclusion is not None:
+    if holding is None or one.exclusion is not None or _are_forms(one, holding.peripheral):
         return one
     detail = f"it is {holding.peripheral.name}, which {', '.join(holding.holders)} has"
     return attrs.evolve(one, exclusion=Exclusion(reason="held", detail=detail))
+
+
+def _are_forms(one: Peripheral, held: Peripheral) -> bool:
+    """Whether two are forms of one thing, which counters tell apart."""
+    sets = {draw.counter_set for draw in one.consumes}
+    drawn = not sets.isdisjoint(draw.counter_set for draw in held.consumes)
+    return drawn and (one.only_counted or held.only_counted)
 
 
 def _called_apart(one: Peripheral, taken: Container[str]) -> Peripheral:

@@ -9,7 +9,7 @@ Source: gpu-and-health.md §1, §2; §3.2 for nvidia-ctk.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,7 @@ from berth.gpu.survey import GpuSurvey, survey
 from berth.gpu.witness import Remembered
 from berth.host.charlinks import CharLinks
 from berth.host.nvidiafiles import NodeFacts, NvidiaFiles
-from berth.host.nvml.session import Session, SessionState
+from berth.host.nvml.session import SessionState
 from berth.host.nvml.values import EventKind, Walk
 from berth.host.sysfs import PciFunction, Sysfs
 from berth.host.uevents import UeventMonitor
@@ -33,6 +33,7 @@ from berth.model.gpu import Driver, Gpu
 from berth.model.peripheral import Door, Peripheral
 from berth.node.document import KnownGpus, gpus_from_bytes, to_bytes
 from berth.node.gpulinks import GpuLinks
+from berth.node.grip import Grip
 from berth.node.kept import Kept
 from berth.node.nvidiatool import NvidiaTool
 from berth.node.nvml import Nvml
@@ -94,8 +95,10 @@ class Gpus:
         links: Makes links to device nodes.
         listen: Makes a monitor of device events.
         aside: Runs what blocks.
+        lent: Functions that claims have bound to vfio-pci, each with why it is unhealthy.
 
     Attributes:
+        grip: The session with the driver.
         peripherals: What was seen last, offered or not.
         counters: Counter sets of GPUs that are divided.
         warnings: What an operator should know.
@@ -113,13 +116,14 @@ class Gpus:
         links: CharLinks | None = None,
         listen: Monitors = _listen,
         aside: Aside = run_in_thread,
+        lent: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.peripherals: Latest[tuple[Peripheral, ...]] = Latest(())
         self.counters: Latest[tuple[CounterSet, ...]] = Latest(())
         self.warnings: Latest[tuple[str, ...]] = Latest(())
         self._table = table
-        self._open_nvml = open_nvml
-        self._nvml: Nvml | None = None
+        self.grip = Grip(open_nvml)
+        self._lent = lent
         self._nursery: trio.Nursery | None = None
         self._auto = auto
         self._sysfs = sysfs or Sysfs()
@@ -142,29 +146,9 @@ class Gpus:
         self._driver: Driver | None = None
         self._asked = trio.Event()
 
-    @property
-    def session(self) -> Session:
-        """The session's state, for the operator."""
-        return self._nvml.session if self._nvml is not None else Session()
-
     def look_again(self) -> None:
         """Something changed; a look follows soon. Never blocks."""
         self._asked.set()
-
-    async def release(self, for_s: float) -> None:
-        """Let go of the driver for a time, or until one is bound; GPUs stay as last known.
-
-        Raises:
-            HostError: Calls are out that do not come back.
-        """
-        if self._nvml is not None:
-            await self._nvml.release(for_s)
-            _log.info("driver let go of", for_s=for_s)
-
-    def resume(self) -> None:
-        """Take the driver up again before that time."""
-        if self._nvml is not None:
-            self._nvml.resume()
 
     def is_lost(self, address: str) -> bool:
         """Whether a GPU is listed for what was known of it alone."""
@@ -172,10 +156,9 @@ class Gpus:
 
     async def processes(self, address: str) -> tuple[int, ...]:
         """Which processes compute on a GPU; none where nobody asks or the driver does not say."""
-        if self._nvml is None or self._table.occupancy is Occupancy.OFF:
+        if self._table.occupancy is Occupancy.OFF:
             return ()
-        found = await self._nvml.processes(address)
-        return found if isinstance(found, tuple) else ()
+        return await self.grip.processes(address)
 
     async def forget(self, address: str) -> None:
         """Drop what is remembered of a GPU; it leaves the lists soon, unless it is seen.
@@ -205,7 +188,8 @@ class Gpus:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow the GPUs until cancelled; started when the bus was looked at, asks NVML later."""
         async with trio.open_nursery() as nursery:
-            self._nursery, self._nvml = nursery, None
+            self._nursery = nursery
+            self.grip.forget()
             await self._memory.recall()
             await self._try_look()
             task_status.started()
@@ -269,12 +253,12 @@ class Gpus:
 
     async def _session_with(self, bus: _Bus) -> Nvml | None:
         """NVML's owner, made when the first GPU is seen; ``None`` before."""
-        if self._nvml is None and bus.gpus and self._nursery is not None:
-            self._nvml = self._open_nvml()
-            await self._nursery.start(self._nvml.run)
-            self._nursery.start_soon(self._follow_session, self._nvml)
-            self._nursery.start_soon(self._follow_layouts, self._nvml)
-        return self._nvml
+        if self.grip.nvml is None and bus.gpus and self._nursery is not None:
+            nvml = self.grip.take()
+            await self._nursery.start(nvml.run)
+            self._nursery.start_soon(self._follow_session, nvml)
+            self._nursery.start_soon(self._follow_layouts, nvml)
+        return self.grip.nvml
 
     async def _tell(self, bus: _Bus, state: str) -> None:
         facts = await self._facts(bus)
@@ -288,6 +272,7 @@ class Gpus:
             nodes=facts,
             auto=self._auto,
             toolkit=self._tool.answer,
+            lent=self._lent(),
         )
         await self._memory.keep(found.memory)
         # Before anybody can have it, so that no container starts without.
@@ -342,9 +327,7 @@ class Gpus:
                 monitor = await self._aside("gpus", self._listen)
                 while True:
                     await monitor.receive()
-                    if self._nvml is not None:
-                        functions = self._nvml.session.functions
-                        self._nvml.notice(functions=functions, bind=True)
+                    self.grip.heard_bus()
                     self.look_again()
             except BerthError as error:
                 backoff, delay_s = backoff.next_delay()

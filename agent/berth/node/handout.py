@@ -176,8 +176,7 @@ def _edits(record: ClaimRecord, device: HeldDevice) -> Edits:
     one = device.peripheral
     if one is not None and device.result.admin_access:
         return joined((Edits(env=(_LOOKING,)), one.admin))
-    own = one.edits if one is not None else Edits()
-    return joined((Edits(env=(marker(record),)), own)) if device.keys else own
+    return joined((Edits(env=(marker(record),)), device.edits)) if device.keys else device.edits
 
 
 def _common(record: ClaimRecord, kind: str) -> Edits:

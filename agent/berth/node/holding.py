@@ -22,6 +22,12 @@ class Entry:
     device: HeldDevice
     nic: NicRecord
 
+    @property
+    def fault(self) -> str:
+        """Why its last step failed; empty when it did not."""
+        binding = self.device.binding
+        return self.nic.fault or (binding.fault if binding is not None else "")
+
 
 @attrs.frozen(kw_only=True)
 class Holding:
@@ -42,6 +48,11 @@ class Holding:
     def is_parent(self) -> bool:
         """The device stays at home, and claims have links over it."""
         return self.first.nic.is_child
+
+    @property
+    def is_function(self) -> bool:
+        """It is, or was, bound to vfio-pci for its claim."""
+        return self.first.device.link is not None
 
     @property
     def is_living(self) -> bool:
@@ -76,7 +87,7 @@ class Holding:
     @property
     def fault(self) -> str:
         """Why the last step failed; empty when none did."""
-        return next((entry.nic.fault for entry in self.entries if entry.nic.fault), "")
+        return next((entry.fault for entry in self.entries if entry.fault), "")
 
 
 def holdings(records: Iterable[ClaimRecord]) -> Mapping[str, Holding]:
@@ -84,8 +95,9 @@ def holdings(records: Iterable[ClaimRecord]) -> Mapping[str, Holding]:
     entries: dict[str, list[Entry]] = {}
     for record in records:
         for device in record.devices:
-            if device.nic is not None:
-                entry = Entry(record=record, device=device, nic=device.nic)
+            nic = device.nic or device.link
+            if nic is not None:
+                entry = Entry(record=record, device=device, nic=nic)
                 entries.setdefault(device.identity, []).append(entry)
     return {
         identity: Holding(entries=tuple(sorted(found, key=lambda entry: entry.record.revoked)))

@@ -20,6 +20,7 @@ from berth.errors import BerthError, ClaimError, HostError
 from berth.host.netlink.socket import Sender, send_now
 from berth.nic import attach, homecoming
 from berth.nic.attach import Budget, NotAttached
+from berth.nic.homecoming import Homecoming
 from berth.nic.record import NicRecord, SandboxRef, Stage
 from berth.node.announcer import Announcer
 from berth.node.homenames import HomeNames
@@ -93,18 +94,8 @@ class Nics:
             BerthError: A link, its driver or the disk refused; what was staged is restored.
         """
         async with self._names.quiet:
-            for index, device in enumerate(record.devices):
-                nic = device.nic
-                if nic is not None and not nic.is_child and nic.originals is None:
-                    nic = await run_in_thread(
-                        _THREADS,
-                        attach.read_originals,
-                        nic,
-                        homes[index],
-                        name=self._names.own_name(nic.identity),
-                        send=self._send,
-                    )
-                    record = record.with_nic(index, nic)
+            for index, home in enumerate(homes):
+                record = await self._with_originals(record, index, home)
             await self._records.put(record)
         staged = record
         try:
@@ -119,6 +110,13 @@ class Nics:
             faults = "; ".join(d.nic.fault for d in back.devices if d.nic and d.nic.fault)
             raise HostError("", f"{error}; and it is not undone yet: {faults}") from error
         return staged
+
+    async def restore(self, nic: NicRecord) -> Homecoming:
+        """Put a link back as it was that is there anew, since its driver was bound again."""
+        result = await run_in_thread(_THREADS, homecoming.bring_home, nic, send=self._send)
+        if result.record.stage is Stage.HOME:
+            await self._names.note(result.record)
+        return result
 
     async def attach(
         self,
@@ -223,6 +221,24 @@ class Nics:
             attached=attached,
             returning=returning,
         )
+
+    async def _with_originals(self, record: ClaimRecord, index: int, home: int) -> ClaimRecord:
+        """The record with how a link is that will be moved, or that will vanish with its driver."""
+        device = record.devices[index]
+        nic = device.nic or device.link
+        if nic is None or nic.is_child or nic.originals is not None or not home:
+            return record
+        nic = await run_in_thread(
+            _THREADS,
+            attach.read_originals,
+            nic,
+            home,
+            name=self._names.own_name(nic.identity),
+            send=self._send,
+        )
+        if device.link is not None:
+            return record.with_link(index, nic)
+        return record.with_nic(index, nic)
 
     async def _attach(
         self,

@@ -7,14 +7,16 @@ record holds everything that undoing needs. It is written before the step that i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from berth.model.claim import ClaimRef, Consumer, DeviceResult, NetworkData
 from berth.model.device import Attribute
+from berth.model.edits import Edits, joined
 from berth.model.peripheral import Peripheral
 from berth.nic.record import NicRecord, Stage
+from berth.vfio.binding import Binding
 
 SCHEMA: Final = 1
 """Number in every file; a file with a higher one is of a newer program and is not touched."""
@@ -33,6 +35,9 @@ class HeldDevice:
             what is no NIC.
         peripheral: What containers get of a device that is not moved, as it was when the claim was
             prepared last; ``None`` for a NIC.
+        binding: How its function is bound to vfio-pci; ``None`` for what its own driver keeps.
+        link: Of a NIC that is bound so, how its link is at home; it is put back as it was when its
+            driver has it again.
         told: How the metadata says that the NIC looks in its pod; ``None`` before it was there.
     """
 
@@ -44,6 +49,8 @@ class HeldDevice:
     slot_limit: int = 1
     nic: NicRecord | None = None
     peripheral: Peripheral | None = None
+    binding: Binding | None = None
+    link: NicRecord | None = None
     told: NetworkData | None = None
 
     @property
@@ -51,6 +58,8 @@ class HeldDevice:
         """What it takes in the ledger: nothing if it is only looked at."""
         if self.nic is not None:
             return (self.identity,)
+        if self.link is not None and self.binding is not None:
+            return (self.identity, *self.binding.keys)
         if self.peripheral is not None and not self.result.admin_access:
             return self.peripheral.keys
         return ()
@@ -61,6 +70,12 @@ class HeldDevice:
         if self.nic is not None:
             return self.result.share_id if self.nic.is_child else None
         return self.result.share_id
+
+    @property
+    def edits(self) -> Edits:
+        """What its containers get of it alone."""
+        own = self.peripheral.edits if self.peripheral is not None else Edits()
+        return joined((own, Edits(nodes=self.binding.nodes))) if self.binding is not None else own
 
     @property
     def is_told(self) -> bool:
@@ -97,19 +112,27 @@ class ClaimRecord:
 
         A virtual link that has another index now is another key in the ledger too.
         """
-        devices = list(self.devices)
-        devices[index] = attrs.evolve(devices[index], nic=nic, identity=nic.identity)
-        return attrs.evolve(self, devices=tuple(devices))
+        return self._with(index, nic=nic, identity=nic.identity)
+
+    def with_link(self, index: int, link: NicRecord) -> ClaimRecord:
+        """The record with more known of how the link of a function was at home."""
+        return self._with(index, link=link)
+
+    def with_binding(self, index: int, binding: Binding) -> ClaimRecord:
+        """The record with another state of the binding at ``index`` of `devices`."""
+        return self._with(index, binding=binding)
 
     def with_peripherals(self, seen: Mapping[str, Peripheral]) -> ClaimRecord:
         """The record with what containers get now of devices that are not moved.
+
+        Of a function that is bound for its claim, its binding tells.
 
         Args:
             seen: By slice name; numbers and nodes change when a device is plugged in again.
         """
         devices = tuple(
             attrs.evolve(device, peripheral=_renewed(device.peripheral, seen))
-            if device.peripheral is not None
+            if device.peripheral is not None and device.binding is None
             else device
             for device in self.devices
         )
@@ -117,13 +140,7 @@ class ClaimRecord:
 
     def after_reboot(self) -> ClaimRecord:
         """The record with what still means the same in another boot."""
-        devices = tuple(
-            attrs.evolve(device, peripheral=device.peripheral.after_reboot())
-            if device.peripheral is not None
-            else device
-            for device in self.devices
-        )
-        return attrs.evolve(self, devices=devices)
+        return attrs.evolve(self, devices=tuple(map(_after_reboot, self.devices)))
 
     @property
     def has_peripherals(self) -> bool:
@@ -136,13 +153,40 @@ class ClaimRecord:
         return any(device.nic is not None for device in self.devices)
 
     @property
+    def bindings(self) -> tuple[tuple[int, Binding], ...]:
+        """Its functions that vfio-pci has, or is to have, by device index."""
+        return tuple(
+            (index, device.binding)
+            for index, device in enumerate(self.devices)
+            if device.binding is not None
+        )
+
+    @property
     def is_home(self) -> bool:
-        """Nothing that was done to any of its NICs is left to be undone."""
-        return not any(d.nic is not None and d.nic.is_touched for d in self.devices)
+        """Nothing that was done to any of its NICs and functions is left to be undone."""
+        return not any(
+            state is not None and state.is_touched
+            for device in self.devices
+            for state in (device.nic, device.binding)
+        )
 
     def serves_pod(self, pod_uid: str) -> bool:
         """Whether the pod is one of the claim's consumers."""
         return any(c.is_pod and c.uid == pod_uid for c in self.consumers)
+
+    def _with(self, index: int, **changes: Any) -> ClaimRecord:
+        devices = list(self.devices)
+        devices[index] = attrs.evolve(devices[index], **changes)
+        return attrs.evolve(self, devices=tuple(devices))
+
+
+def _after_reboot(device: HeldDevice) -> HeldDevice:
+    peripheral, binding = device.peripheral, device.binding
+    return attrs.evolve(
+        device,
+        peripheral=peripheral.after_reboot() if peripheral is not None else None,
+        binding=binding.after_reboot() if binding is not None else None,
+    )
 
 
 def _renewed(known: Peripheral, seen: Mapping[str, Peripheral]) -> Peripheral:

@@ -16,6 +16,7 @@ from berth.errors import BerthError, StateError
 from berth.model.claim import ClaimRef
 from berth.nic.record import NicRecord, SandboxRef, Stage
 from berth.node.arrivals import Moves
+from berth.node.ending import Returns
 from berth.node.ledger import Hold, Ledger
 from berth.node.nics import sandbox_alive
 from berth.node.record import ClaimRecord
@@ -47,6 +48,7 @@ class Recovery:
     Args:
         driver: Our driver's name; records of another one refuse the start.
         boot_id: Of this boot.
+        home: Brings home what belongs there.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Recovery:
         records: Records,
         ledger: Ledger,
         nics: Moves,
+        home: Returns,
         handout: Files,
     ) -> None:
         self._driver = driver
@@ -64,6 +67,7 @@ class Recovery:
         self._records = records
         self._ledger = ledger
         self._nics = nics
+        self._home = home
         self._handout = handout
 
     async def load(self) -> None:
@@ -95,7 +99,7 @@ class Recovery:
                 _log.warning(
                     "claim not recovered yet, trying again", claim=record.claim, reason=error
                 )
-                self._nics.look_again()
+                self._home.look_again()
 
     async def orphans(self) -> tuple[ClaimRef, ...]:
         """Claims that files of ours speak of and no record does: their devices count as held.
@@ -111,7 +115,7 @@ class Recovery:
             record = await self._at_home_by_nature(record)
         if record.revoked or not record.prepared:
             await self._records.put_or_note(attrs.evolve(record, revoked=True))
-            await self._nics.give_back(record.claim.uid)
+            await self._home.give_back(record.claim.uid)
             return
         if record.boot_id == self._boot_id:
             # Links first: they do not wait for a disk that takes no file.

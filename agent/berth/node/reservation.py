@@ -22,6 +22,7 @@ from berth.errors import BerthError, ClaimError, KubeError
 from berth.kube.api import KubeApi
 from berth.model.claim import Claim, ClaimRef
 from berth.model.inventory import Inventory
+from berth.nic.attributes import VFIO_TYPE
 from berth.node.admission import Admission, Admitted, Waiting, admit
 from berth.node.claimstatus import now_text
 from berth.node.ledger import UNKNOWN, Hold, Ledger, PluginHolder
@@ -163,7 +164,8 @@ class Reservation:
         admission = admit(claim, snapshot, self._ledger)
         if isinstance(admission, Waiting):
             return admission
-        if admission.targets and self._closed.get():
+        moved = any(target.facts.type != VFIO_TYPE for target in admission.targets)
+        if moved and self._closed.get():
             return Waiting(reason=_closed_text(self._closed.get()))
         if self._ledger.take(admission.holds) is not None:
             return Waiting(reason="two of its requests name one device")

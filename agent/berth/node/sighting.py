@@ -117,7 +117,7 @@ def sight(
         name=name,
         group=group,
         selecting=tuple(group.name for group in fitting),
-        exclusion=exclude(found, fitting, around) or _shut(name, outlook),
+        exclusion=exclude(found, fitting, around) or _shut(name, outlook, group),
     )
 
 
@@ -138,7 +138,7 @@ def _sight_held(
 def _group_then(holding: Holding, table: NicTable) -> NicGroup | None:
     """The group that gave a held device, unless it is gone or now means something else."""
     for group in table.groups:
-        if group.name == holding.group and (group.mode is NicMode.SHARED) == holding.is_parent:
+        if group.name == holding.group and group.mode is _mode(None, holding):
             return group
     return None
 
@@ -154,7 +154,7 @@ def _against_held(
         if group is None:
             detail = f'{", ".join(holding.claims)} had it of group "{holding.group}"'
             return Exclusion(reason="held", detail=detail)
-        return exclude(found, [group], around) or _shut(holding.name, outlook)
+        return exclude(found, [group], around) or _shut(holding.name, outlook, group)
     if not holding.is_living:
         return _on_its_way(holding)
     if group is None or found.link is None:
@@ -169,13 +169,17 @@ def _on_its_way(holding: Holding) -> Exclusion:
     return Exclusion(reason=RETURNING, detail=f"from {', '.join(holding.claims)}")
 
 
-def _shut(name: str, outlook: Outlook) -> Exclusion | None:
-    """What keeps a device from being offered although nothing speaks against the device."""
+def _shut(name: str, outlook: Outlook, group: NicGroup | None) -> Exclusion | None:
+    """What keeps a device from being offered although nothing speaks against the device.
+
+    A function that is bound to vfio-pci needs nobody who moves it.
+    """
     if not outlook.table.enabled:
         return Exclusion(reason="not-selected", detail="[nic] enabled is false")
     if name in outlook.refused:
         return Exclusion(reason="unpublishable", detail=outlook.refused[name])
-    return outlook.closed
+    bound = group is not None and group.mode is NicMode.VFIO
+    return None if bound else outlook.closed
 
 
 def tell_apart(seen: Sequence[Sighting]) -> list[Sighting]:
@@ -266,4 +270,8 @@ def _mac_then(holding: Holding | None) -> str:
 def _mode(group: NicGroup | None, holding: Holding | None) -> NicMode:
     if group is not None:
         return group.mode
-    return NicMode.SHARED if holding is not None and holding.is_parent else NicMode.EXCLUSIVE
+    if holding is None:
+        return NicMode.EXCLUSIVE
+    if holding.is_function:
+        return NicMode.VFIO
+    return NicMode.SHARED if holding.is_parent else NicMode.EXCLUSIVE

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import attrs
 
 from berth.host.scan import HostScan
-from berth.model.device import Exclusion
+from berth.model.device import Exclusion, NicMode
 from berth.model.inventory import Inventory
 from berth.model.names import printable
 from berth.model.peripheral import Peripheral
@@ -87,7 +87,8 @@ def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
                 one.found, one.group, topology, uplink=around.uplinks.get(_index(one.found), "")
             )
             for one in seen
-            if one.group is not None and one.found.link is not None
+            if one.group is not None
+            and (one.found.link is not None or one.group.mode is NicMode.VFIO)
         },
         homes={one.name: home for one in seen if (home := home_of(one.found)) is not None},
         hardware_addrs=hardware_addrs(
@@ -103,7 +104,9 @@ def _offers(
     """Everything at home that is free, and parents that living claims share."""
     for one in seen:
         group, link, parent = one.group, one.found.link, one.holding
-        if group is None or link is None or one.name in outlook.refused:
+        if group is None or one.name in outlook.refused:
+            continue
+        if link is None and group.mode is not NicMode.VFIO:
             continue
         if parent is not None and not parent.is_parent:
             continue
@@ -118,7 +121,7 @@ def _offers(
                 product=_product(one.found, topology),
                 rdma_netns=topology.scan.rdma_netns,
                 speed_mbps=memory.speeds.get(one.found.identity, 0),
-                addresses=tuple(str(a.ip) for a in topology.set_addresses(link.index)),
+                addresses=tuple(str(a.ip) for a in topology.set_addresses(_index(one.found))),
             ),
         )
 

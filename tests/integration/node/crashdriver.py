@@ -1,22 +1,14 @@
 """One life of the daemon's NIC side after the other, each in a process that may be killed.
 
-Run as ``python -m tests.integration.node.crashdriver`` inside a scratch namespace. It reads an
-order per line and answers by a line. For each order it forks: it has no thread and no event loop of
-its own, so a fork costs some milliseconds where a fresh interpreter costs half a second, and the
-child is a whole process that SIGKILL ends between two instructions.
+Run as ``python -m tests.integration.node.crashdriver`` inside a scratch namespace.
 
 What can be interrupted is counted: each netlink message, each file written or removed, each setting
-under ``/proc/sys``. "Before event n" for every n, and after the last, is every state that a crash
-can leave, since between two events nothing outside the process changes.
+under ``/proc/sys``.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import socket
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -38,6 +30,7 @@ from berth.runtime import files
 from berth.runtime.threads import Decision
 from tests.integration.nic.beds import BOOT
 from tests.integration.nic.senders import Message
+from tests.integration.node.fates import Fate, serve
 
 DRIVER = "berth.dev"
 
@@ -60,41 +53,10 @@ class Order:
     kill_at: int = 0
 
 
-class Fate:
-    """Counts events, and ends the process before the one that was chosen.
-
-    Attributes:
-        count: Events so far.
-        changes: Numbers of those that change something outside the process.
-    """
-
-    def __init__(self, kill_at: int) -> None:
-        self._kill_at = kill_at
-        self.count = 0
-        self.changes: list[int] = []
-
-    def event(self, *, changes: bool = True) -> None:
-        """Something is about to happen."""
-        self.count += 1
-        if changes:
-            self.changes.append(self.count)
-        if self.count == self._kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def send(self, sock: socket.socket, data: bytes, /) -> None:
-        """Send one netlink message."""
-        self.event(changes=not Message(sock, data).reads)
-        send_now(sock, data)
-
-    def count_calls(self, module: Any, name: str) -> None:
-        """Have a function of a module be an event."""
-        call = getattr(module, name)
-
-        def counted(*args: Any, **kwargs: Any) -> Any:
-            self.event()
-            return call(*args, **kwargs)
-
-        setattr(module, name, counted)
+def send(fate: Fate, sock: socket.socket, data: bytes) -> None:
+    """Send one netlink message, which is an event."""
+    fate.event(changes=not Message(sock, data).reads)
+    send_now(sock, data)
 
 
 class Life:
@@ -109,7 +71,7 @@ class Life:
             exists=lambda _identity: True,
             renumbered=lambda *_words: None,
             names=state / "names",
-            send=fate.send,
+            send=lambda sock, data: send(fate, sock, data),
         )
         self.recovery = Recovery(
             driver=DRIVER,
@@ -117,6 +79,7 @@ class Life:
             records=self.records,
             ledger=Ledger(),
             nics=self.nics,
+            home=self.nics,
             handout=Handout(CdiStore(DRIVER, state / "cdi"), MetadataStore(DRIVER, state)),
         )
 
@@ -170,48 +133,12 @@ async def live(order: Order, fate: Fate) -> None:
     await works[order.work]()
 
 
-def run_child(order: Order, answer: int) -> None:
-    """Live, tell how many events that took, and end without any clearing up."""
-    fate = Fate(order.kill_at)
-    for module, name in (
-        (files, "write_file"),
-        (files, "remove_file"),
-        (settings, "_write"),
-    ):
+def live_by(words: dict[str, Any], fate: Fate) -> None:
+    """Live one life by an order."""
+    for module, name in ((files, "write_file"), (files, "remove_file"), (settings, "_write")):
         fate.count_calls(module, name)
-    trio.run(live, order, fate)
-    told = {"count": fate.count, "changes": fate.changes}
-    os.write(answer, json.dumps(told).encode())
-    os._exit(0)
-
-
-def carry_out(order: Order) -> dict[str, Any]:
-    """Give what became of one order: its events, or that it was killed."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.close(reader)
-            run_child(order, writer)
-        finally:
-            os._exit(1)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as told:
-        words = told.read()
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status == -signal.SIGKILL and order.kill_at:
-        return {"killed": True}
-    if status != 0:
-        return {"failed": status}
-    return dict(json.loads(words))
-
-
-def main() -> None:
-    """Carry out orders until there are none."""
-    for line in sys.stdin:
-        answer = carry_out(Order(**json.loads(line)))
-        print(json.dumps(answer), flush=True)  # noqa: T201 - the answer's way
+    trio.run(live, Order(**words), fate)
 
 
 if __name__ == "__main__":
-    main()
+    serve(live_by)

@@ -6,9 +6,6 @@ are home and equal to the originals. Nothing in between, nothing lost (network.m
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,46 +23,22 @@ from berth.nic.view import take_originals
 from berth.node.document import claim_from_bytes, to_bytes
 from berth.node.record import ClaimRecord
 from tests.integration.nic.beds import Bed, Pod, child_config_of, config_of
+from tests.integration.node.fates import Driver
 from tests.integration.node.nodebeds import drafted
 from tests.netns import need_kind
 
 pytestmark = pytest.mark.root
 
-ROOT = Path(__file__).parents[3]
 UID = "u1"
-
-
-class Driver:
-    """The process that makes and ends lives, standing in the test's scratch namespace."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
-
-    def order(self, work: str, state: Path, **more: Any) -> dict[str, Any]:
-        """Have one life do some work, and hear what became of it."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        words = {"work": work, "state": str(state), "uid": UID, **more}
-        self._process.stdin.write(json.dumps(words) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
-        assert "failed" not in answer, (words, answer)
-        return dict(answer)
 
 
 @pytest.fixture(name="driver")
 def _driver(bed: Bed) -> Iterator[Driver]:
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.integration.node.crashdriver"],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        yield Driver(process)
-        assert process.stdin is not None
-        process.stdin.close()
-        process.wait(10)
+    """Stands in the test's scratch namespace, as whoever starts it does."""
+    assert bed is not None
+    driver = Driver("tests.integration.node.crashdriver")
+    yield driver
+    driver.close()
 
 
 @attrs.frozen(kw_only=True)
@@ -88,8 +61,9 @@ class Scene:
     def run(self, work: str, *, kill_at: int = 0) -> dict[str, Any]:
         """Have one life do some work on the claim."""
         return self.driver.order(
-            work,
-            self.state,
+            work=work,
+            state=str(self.state),
+            uid=UID,
             sandbox=attrs.asdict(self.pod.sandbox),
             homes=[link.index for link in self.links],
             kill_at=kill_at,

@@ -428,3 +428,23 @@ def test_plan_of_a_device_node(berth: Berth, tmp_path: Path) -> None:
     assert ran.code == 0
     assert 'null-null (request "nic"): stays where it is' in ran.out
     assert "    node /dev/nothing (rw), which is /dev/null here" in ran.out.splitlines()
+
+
+def test_plan_of_a_function_for_a_machine(plan: Plan, tmp_path: Path) -> None:
+    """What is bound, and by which nodes it comes in; it has no interface."""
+
+    host = Host(tmp_path / "machines")
+    host.tree.function("0000:41:00.0", iommu_group=7)
+    host.nic("ens1f0", "0000:41:00.0")
+    save_facts(tmp_path / "facts.json", facts_text(host.scan()))
+    group = '[[nic.group]]\nname = "vm"\nmatch.name = "ens1f0"\nmode = "vfio"\n'
+    (tmp_path / "agent.toml").write_text(f'[node]\nname = "w"\n{group}', encoding="utf-8")
+
+    ran = plan(claim(class_name="nic-vfio", parameters="{vfio: {vhost: true}}"), "--json")
+
+    (device,) = ran.json["claims"][0]["devices"]
+    assert (ran.code, device["mode"], device["interface"]) == (0, "give", "")
+    assert device["gifts"] == [
+        "0000:41:00.0 bound to vfio-pci",
+        *(f"node /dev/{name}" for name in ("vhost-net", "net/tun", "vfio/vfio", "vfio/7")),
+    ]

@@ -12,6 +12,7 @@ from berth.config.nic import Door
 from tests.unit.config.reading import check_text, read_table
 
 GROUP = '[[group]]\nname = "a"\nmatch.type = "gpu"\n'
+PLACE = '[[group]]\nname = "a"\nmatch.pci = "0000:3b:00.0"\n'
 
 
 def faults(text: str) -> list[str]:
@@ -50,7 +51,10 @@ def test_group_is_read() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (f"{GROUP}vfio.rebind = true", "not available in this version"),
+        (f"{GROUP}vfio.rebind = true", 'add "vfio" to match.type or match.profile'),
+        (f"{PLACE}vfio.rebind = true\nmatch.profile = 'full'", "selects no function"),
+        (f"{PLACE}vfio.rebind = true\nshare.slots = 2", "a GPU is bound for one holder"),
+        (f"{PLACE}vfio.rebind = true\ndoor = 'plugin'", "only a claim has a GPU bound"),
         (f"{GROUP}mig.create = true", "not available in this version"),
         ('session = "keep"', 'must be "hold" or "probe"'),
         ('library = "libnvidia-ml.so.1"', "absolute path"),
@@ -71,6 +75,20 @@ def test_fault_is_told_with_what_would_be_right(text: str, said: str) -> None:
 
     (fault,) = faults(text)
     assert said in fault
+
+
+@pytest.mark.parametrize(
+    "match", ['type = "vfio"', 'profile = "vfio"', 'pci = "0000:3b:00.0"', 'type = ["gpu", "vfio"]']
+)
+def test_group_lets_claims_have_gpus_bound(match: str) -> None:
+    """Any that selects functions for virtual machines."""
+
+    text = f'[[group]]\nname = "a"\nmatch.{match}\ndoor = "both"\nvfio.rebind = true'
+    table, said = read_table(GpuTable, text)
+
+    assert said == []
+    assert table is not None
+    assert table.groups[0].vfio.rebind
 
 
 def test_groups_that_take_the_same_device_are_told() -> None:

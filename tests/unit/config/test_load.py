@@ -45,7 +45,7 @@ aliases = ["multus", "multus", "foo"]
 uplink_ok = ["pci:0000:41:*", "0000:41:00.0"]
 [[nic.group]]
 name = "fast"
-mode = "vfio"
+mode = "macvlan"
 door = "plugin"
 match = { pfName = "ens1f0", vendor = 8086, device = [0x403, "zz"], name = "eth*" }
 [[nic.group]]

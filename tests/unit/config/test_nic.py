@@ -123,11 +123,8 @@ def test_switches_of_the_table_are_read() -> None:
     ("text", "words"),
     [
         (
-            'match.name = "a"\nmode = "vfio"',
-            (
-                'mode is "vfio", which is not available in this version: '
-                'it must be "exclusive" or "shared"'
-            ),
+            'match.name = "a"\nallow_noiommu = true',
+            'allow_noiommu is given with mode "exclusive": it goes with mode "vfio"',
         ),
         (
             'match.name = "a"\ndoor = "both"',
@@ -144,7 +141,10 @@ def test_switches_of_the_table_are_read() -> None:
                 'it must be "macvlan"'
             ),
         ),
-        ('match.name = "a"\nmode = "move"', 'mode is "move": it must be "exclusive" or "shared"'),
+        (
+            'match.name = "a"\nmode = "move"',
+            'mode is "move": it must be "exclusive", "shared" or "vfio"',
+        ),
         (
             'match.name = "a"\nshared.slots = 4',
             (
@@ -156,8 +156,9 @@ def test_switches_of_the_table_are_read() -> None:
         (
             'match.name = "a"\nmode = "vfio"\nshared.slots = 4',
             (
-                'mode is "vfio", which is not available in this version: '
-                'it must be "exclusive" or "shared"'
+                'shared is given with mode "vfio": '
+                'it says how a parent of mode "shared" is divided; '
+                'write mode = "shared", or drop it'
             ),
         ),
         (

@@ -49,6 +49,15 @@ def test_counted_leaves_out_what_no_set_covers(
     assert device.consumes == kept
 
 
+def test_counted_leaves_out_a_form_that_nothing_keeps_apart() -> None:
+    """Without the set a scheduler would give both forms of one thing."""
+
+    form = attrs.evolve(nic(1), consumes=(draw("a", memory=1),), only_counted=True)
+
+    assert counted((nic(0), form), SETS).devices == (nic(0), form)
+    assert counted((nic(0), form), {}).devices == (nic(0),)
+
+
 names = st.lists(st.integers(0, 30).map(lambda number: f"s{number:02d}"), unique=True)
 
 

@@ -4,9 +4,10 @@ import attrs
 import pytest
 
 from berth.dra.edition import Edition
-from berth.dra.quarantine import Quarantine, refusals_of, unshared_in
+from berth.dra.quarantine import Quarantine, dropped_in, refusals_of
 from berth.errors import KubeError
 from berth.kube.slices import Slice, device_json
+from berth.model.device import Consumption
 from tests.unit.dra.shelf import ORIGIN, nic, nics
 
 DEVICES = {device.name: device for device in nics(3)}
@@ -63,9 +64,28 @@ def test_quarantine_holds_an_unshared_parent_whatever_its_facts() -> None:
     devices = {device.name: device for device in (parent, kept)}
     wanted = attrs.evolve(sent(), devices=tuple(map(device_json, devices.values())))
     stored = attrs.evolve(wanted, devices=(device_json(nic(1)), device_json(kept)))
-    (refusal,) = unshared_in(wanted, stored, devices)
+    (refusal,) = dropped_in(wanted, stored, devices)
     held = Quarantine().with_refusals([refusal])
 
     assert "DRAConsumableCapacity" in refusal.exclusion.detail
     assert not held.admits(attrs.evolve(parent, attributes={"mtu": 1}))
     assert held.admits(nic(1))
+
+
+def test_quarantine_holds_a_form_whose_counters_were_dropped() -> None:
+    """Both forms of a GPU would be given; a part that needs no counters stays."""
+
+    draws = (Consumption(counter_set="a", counters={"memory": 1}),)
+    form = attrs.evolve(nic(1), consumes=draws, only_counted=True)
+    part = attrs.evolve(nic(2), consumes=draws)
+    devices = {device.name: device for device in (form, part)}
+    wanted = attrs.evolve(sent(), devices=tuple(map(device_json, devices.values())))
+    stored = attrs.evolve(wanted, devices=(device_json(nic(1)), device_json(nic(2))))
+
+    (refusal,) = dropped_in(wanted, stored, devices)
+    held = Quarantine().with_refusals([refusal])
+
+    assert "DRAPartitionableDevices" in refusal.exclusion.detail
+    assert not held.admits(attrs.evolve(form, attributes={"iommuGroup": 1}))
+    assert held.admits(attrs.evolve(form, only_counted=False))
+    assert dropped_in(wanted, wanted, devices) == ()

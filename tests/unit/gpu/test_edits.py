@@ -6,6 +6,7 @@ import attrs
 
 from berth.gpu.edits import gpu_draft, mig_draft, monitor_nodes, vfio_draft
 from berth.host.nvidiafiles import FunctionFiles, NodeFacts
+from berth.vfio.wayin import WayIn
 from tests.unit.gpu.machine import address_of, divided, facts, function, gpu, node, part
 
 
@@ -109,13 +110,13 @@ def test_machine_gets_its_group_or_its_device() -> None:
     there = facts(nodes=nodes, functions={address_of(0): FunctionFiles(vfio="vfio2")})
     bound = function(0, driver="vfio-pci")
 
-    group = vfio_draft(bound, there)
+    group = vfio_draft(bound, there, WayIn())
     assert [each.path for each in group.edits.nodes] == [*names[:2]]
     assert group.edits.env == ("NVIDIA_VISIBLE_DEVICES=void",)
     assert not group.common
-    alone = vfio_draft(bound, there, api_device=False)
+    alone = vfio_draft(bound, there, WayIn(api_device=False))
     assert [each.path for each in alone.edits.nodes] == ["/dev/vfio/40"]
-    by_device = vfio_draft(bound, there, iommufd=True)
+    by_device = vfio_draft(bound, there, WayIn(iommufd=True))
     assert [each.path for each in by_device.edits.nodes] == [*names[2:]]
-    nothing = vfio_draft(bound, facts(nodes={}), iommufd=True)
+    nothing = vfio_draft(bound, facts(nodes={}), WayIn(iommufd=True))
     assert nothing.unknown == ("/dev/iommu", "/dev/vfio/devices/?")

@@ -102,6 +102,7 @@ def test_examples_are_those_that_are_promised() -> None:
         "same-root",
         "shared",
         "toleration",
+        "virtual-machine",
     ]
 
 

@@ -299,3 +299,19 @@ def test_chosen_functions_come_with_their_iommu_groups(tree: SysfsTree) -> None:
 
     assert [(each.address, each.driver) for each in found] == [(gpu, "vfio-pci"), (sound, "snd")]
     assert [each.address for each in tree.sysfs.functions()] == [PF]
+
+
+def test_functions_that_share_a_group_are_found(tree: SysfsTree) -> None:
+    """Whatever their class; without groups nobody shares one."""
+
+    nic, disk, far, bare = (f"0000:41:00.{number}" for number in range(4))
+    tree.function(nic, iommu_group=7)
+    tree.function(disk, class_code=0x010802, driver="nvme", iommu_group=7)
+    tree.function(far, class_code=0x010802, driver="nvme", iommu_group=8)
+    tree.function(bare, class_code=0x010802, driver="nvme")
+    sysfs = tree.sysfs
+
+    found = sysfs.sharing(sysfs.functions())
+
+    assert [(each.address, each.driver) for each in found] == [(nic, "mlx5_core"), (disk, "nvme")]
+    assert sysfs.sharing(()) == ()

@@ -116,9 +116,11 @@ class Machine:
     def scan(self) -> HostScan:
         """Look at it."""
         devices = tuple(self._device(link) for link in self.links.values() if link.parent_device)
+        functions = self.tree.sysfs.functions({d.bearer.function for d in devices} - {""})
         return HostScan(
             boot_id=BOOT,
-            functions=self.tree.sysfs.functions({d.bearer.function for d in devices} - {""}),
+            functions=functions,
+            companions=self.tree.sysfs.sharing(functions),
             devices=devices,
             links=tuple(self.links.values()),
             addresses=tuple(self.addresses),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
 import pytest
 
 from berth.config.nic import NicGroup
@@ -21,7 +22,7 @@ from berth.model.device import Exclusion, NicMode
 from berth.nic.exclusion import Circumstances, exclude
 from berth.nic.survey import Found, ambiguous_macs, groups_of, survey
 from berth.nic.uplink import uplinks
-from tests.sysfs_tree import INFINIBAND
+from tests.sysfs_tree import BRIDGE, INFINIBAND
 from tests.unit.nic.machine import Machine, group
 
 PF = "0000:41:00.0"
@@ -454,3 +455,82 @@ def test_case_13_none_of_the_nics_that_keep_the_node_alive_is_offered(machine: M
         "pf": "has-vfs",
         "api": "uplink",
     }
+
+
+# Functions for machines
+
+MACHINES = group(
+    "vm", mode=NicMode.VFIO, pci=(), driver=("mlx5_core", "vfio-pci", "uio_pci_generic")
+)
+
+
+@pytest.fixture(name="function")
+def _function(machine: Machine) -> str:
+    """A NIC alone in its IOMMU group, with a bridge above it."""
+    machine.tree.function("0000:40:01.0", class_code=BRIDGE, driver="pcieport", iommu_group=7)
+    machine.tree.function(PF, iommu_group=7)
+    machine.nic("ens1f0", PF)
+    return "ens1f0"
+
+
+def test_function_alone_in_its_group_is_offered_to_machines(
+    machine: Machine, function: str
+) -> None:
+    """Bridges use no memory, and what the kernel moves nowhere can be bound all the same."""
+
+    machine.change(function, immovable=True)
+
+    assert _why(machine, function, [MACHINES]) is None
+
+
+@pytest.mark.parametrize(
+    ("driver", "reason"), [("vfio-pci", ""), ("uio_pci_generic", "foreign-driver")]
+)
+def test_function_without_a_link_is_offered_when_it_is_bound_already(
+    machine: Machine, driver: str, reason: str
+) -> None:
+    """By vfio-pci; other drivers of the sort are none of ours."""
+
+    machine.tree.function(PF, iommu_group=7, driver=driver)
+
+    assert _reason(machine, f"pci:{PF}", [MACHINES]) == reason
+
+
+def test_member_of_the_group_that_the_host_uses_is_named(machine: Machine, function: str) -> None:
+    """Whatever its class."""
+
+    machine.tree.function("0000:41:00.3", class_code=0x010802, driver="nvme", iommu_group=7)
+
+    assert _why(machine, function, [MACHINES]) == Exclusion(
+        reason="iommu-group", detail="0000:41:00.3 of the same group is bound to nvme"
+    )
+
+
+def test_nic_without_iommu_is_offered_to_machines_by_leave_alone(machine: Machine) -> None:
+    """Nothing would keep its DMA from the node's memory."""
+
+    machine.nic("ens1f0", PF)
+
+    assert _reason(machine, "ens1f0", [MACHINES]) == "iommu-group"
+    assert _why(machine, "ens1f0", [attrs.evolve(MACHINES, allow_noiommu=True)]) is None
+
+
+def test_what_is_no_function_of_its_own_is_not_offered_to_machines(machine: Machine) -> None:
+    """A function with two links is both of them, and a virtual link is none."""
+
+    machine.tree.function(PF, iommu_group=7)
+    machine.nic("ens1f0", PF, dev_port=0)
+    machine.nic("ens1f1", PF, dev_port=1)
+    machine.link("v0", kind="veth")
+    named = group("vm", mode=NicMode.VFIO, name=("v0",))
+
+    assert _reason(machine, "ens1f0", [MACHINES]) == "unsupported"
+    assert _reason(machine, "v0", [named]) == "unsupported"
+
+
+def test_rules_for_moved_nics_hold_for_machines_too(machine: Machine, function: str) -> None:
+    """The node's own uplink is taken from it by either."""
+
+    machine.route("0.0.0.0/0", function, via="192.0.2.1")
+
+    assert _reason(machine, function, [MACHINES]) == "uplink"

@@ -376,4 +376,5 @@ def test_held_device_says_what_it_said() -> None:
         "taints": (),
         "bucket": f"fast/pci:{PF}",
         "consumes": (),
+        "only_counted": False,
     }

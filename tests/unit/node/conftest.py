@@ -65,7 +65,7 @@ class Node:
         self.ending = Ending(
             records=self.records,
             ledger=self.ledger,
-            nics=self.nics,
+            home=self.nics,
             remains=self.papers,
             status=self.told,
         )

@@ -468,7 +468,7 @@ async def test_prepare_says_that_the_return_did_not_come(
     node.nics.stuck.add(FAST)
     await node.claims.unprepare(NET.ref)
 
-    with pytest.raises(ClaimError, match="its NICs are not home yet"):
+    with pytest.raises(ClaimError, match="its devices are not home yet"):
         await node.prepare(NET)
 
 

@@ -137,6 +137,26 @@ def test_published_draws_on_counters_also_while_it_is_held() -> None:
     assert [one.consumes for one in published(found, [], driver=DRIVER)] == [draws]
 
 
+def test_other_form_of_what_is_held_is_left_to_counters() -> None:
+    """Both stay in the slices; what is no form of it is still kept free of what somebody holds."""
+
+    draws = (Consumption(counter_set="gpu-0-counters", counters={"memory": 1}),)
+    whole = attrs.evolve(modem(), name="gpu-0", identity="pci:0", type="gpu", consumes=draws)
+    other = attrs.evolve(whole, name="vfio-0", identity="pci:0/vfio", type="vfio")
+    form = attrs.evolve(other, only_counted=True)
+
+    for held, free in ((form, whole), (whole, form)):
+        found = equip([whole, form], [], [given(held)])
+        devices = published(found, [], driver=DRIVER)
+        assert [device.name for device in devices] == ["gpu-0", "vfio-0"]
+        counted_only = {device.name: device.only_counted for device in devices}
+        assert counted_only == {"gpu-0": False, "vfio-0": free is form}
+        tainted = published(found, [given(held)], driver=DRIVER)
+        assert [len(device.taints) for device in tainted] == [1, 1]
+    (kept,) = [one for one in equip([whole, other], [], [given(other)]) if not one.held_by]
+    assert str(kept.exclusion).startswith("held: it is vfio-0")
+
+
 def test_plugin_alone_and_excluded_are_not_published() -> None:
     """The other door's devices and those with a reason against them stay out of the slices."""
 

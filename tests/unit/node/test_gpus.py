@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import attrs
 import pytest
@@ -15,7 +15,7 @@ from berth.config.gpu import GpuTable, Occupancy
 from berth.errors import HostError
 from berth.host.nvidiafiles import HostNode, NodeFacts
 from berth.host.nvml.session import Session, SessionState
-from berth.host.nvml.values import EventKind, NvmlEvent, Refusal, Walk
+from berth.host.nvml.values import EventKind, NoAnswer, NvmlEvent, Refusal, Walk
 from berth.host.sysfs import PciFunction
 from berth.model.edits import DeviceNode, NodeType
 from berth.model.gpu import Driver, Engines, Gpu, MigDevice, Placement
@@ -73,7 +73,7 @@ class Driven:
         self.uevents = trio.open_memory_channel[HostError | None](10)
         self.linked: tuple[str, ...] = ()
         self.link_faults: tuple[HostError, ...] = ()
-        self.running: tuple[int, ...] | Refusal = ()
+        self.running: tuple[int, ...] | Refusal | NoAnswer = ()
         self._lot = trio.lowlevel.ParkingLot()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -107,7 +107,7 @@ class Driven:
             told(gpus[number])
         return Walk(driver=self.session.driver, gpus=tuple(gpus.values()))
 
-    async def processes(self, address: str) -> tuple[int, ...] | Refusal:
+    async def processes(self, address: str) -> tuple[int, ...] | Refusal | NoAnswer:
         """Say who computes."""
         await trio.lowlevel.checkpoint()
         assert address in ADDRESSES
@@ -190,7 +190,9 @@ UP = Session(state=SessionState.UP, driver=DRIVER, functions=2)
 BUILTIN = attrs.evolve(GpuTable(), door=GpuTable().door)
 
 
-def gpus_of(driven: Driven, folder: Path | None = None, table: GpuTable = BUILTIN) -> Gpus:
+def gpus_of(
+    driven: Driven, folder: Path | None = None, table: GpuTable = BUILTIN, **more: Any
+) -> Gpus:
     """Who keeps them."""
     return Gpus(
         table,
@@ -201,6 +203,7 @@ def gpus_of(driven: Driven, folder: Path | None = None, table: GpuTable = BUILTI
         links=driven,  # type: ignore[arg-type]
         listen=driven.listen,
         aside=at_once,
+        **more,
     )
 
 
@@ -521,12 +524,33 @@ async def test_driver_is_let_go_of_and_taken_up_again(
     """As the operator asks; before there was a GPU there is nothing to let go of."""
 
     gpus = gpus_of(driven)
-    await gpus.release(600.0)
-    gpus.resume()
-    assert (driven.released, gpus.session) == ([], Session())
+    await gpus.grip.release(600.0)
+    gpus.grip.resume()
+    assert (driven.released, gpus.grip.session) == ([], Session())
     await nursery.start(gpus.run)
-    await gpus.release(600.0)
+    await gpus.grip.release(600.0)
     assert driven.released == [600.0]
-    gpus.resume()
+    gpus.grip.resume()
     assert driven.released == []
-    assert gpus.session.state is SessionState.UP
+    assert gpus.grip.session.state is SessionState.UP
+
+
+async def test_lent_gpu_stays_in_the_lists(
+    driven: Driven, nursery: trio.Nursery, autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    """A claim has it bound to vfio-pci: NVML lists it no more, and it comes back."""
+
+    lent: dict[str, str] = {}
+    gpus = gpus_of(driven, tmp_path, lent=lambda: lent)
+    await nursery.start(gpus.run)
+    lent[ADDRESSES[1]] = ""
+    del driven.gpus[1]
+    driven.functions = (
+        driven.functions[0],
+        attrs.evolve(driven.functions[1], driver="vfio-pci", iommu_group=7),
+    )
+    gpus.look_again()
+    await trio.sleep(1)
+
+    assert offered(gpus) == [*NAMES, "vfio-0000-1c-00-0"]
+    assert not gpus.is_lost(ADDRESSES[1])

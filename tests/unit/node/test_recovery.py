@@ -111,6 +111,7 @@ class Start:
             records=self.records,
             ledger=self.ledger,
             nics=self.nics,
+            home=self.nics,
             handout=self.files,
         )
 

@@ -18,6 +18,7 @@ from berth.model.inventory import Inventory
 from berth.node.sighting import Memory, Outlook
 from berth.node.snapshot import judge
 from berth.node.views.mends import mend_for
+from berth.vfio.binding import VFIO
 
 TOPIC: Final = "NICs"
 
@@ -51,7 +52,7 @@ def check_selection(machine: Machine) -> Iterator[Line]:
 
 
 def check_kernel(machine: Machine) -> Iterator[Line]:
-    """Whether the kernel can make the links that shared groups hand out."""
+    """Whether the kernel can make what shared groups hand out, and bind what others do."""
     kinds = {
         child.value
         for group in machine.config.nic.groups
@@ -66,6 +67,15 @@ def check_kernel(machine: Machine) -> Iterator[Line]:
                 text=f"kernel {machine.kernel} has no module {kind}, which shared groups need",
                 mend="install the package with the kernel's further modules",
             )
+    bound = [g.name for g in machine.config.nic.groups if g.mode is NicMode.VFIO]
+    if bound and not (machine.root / "sys/bus/pci/drivers" / VFIO).exists():
+        names = ", ".join(f'"{name}"' for name in bound)
+        yield Line(
+            topic=TOPIC,
+            level=Level.WARNING,
+            text=f"{VFIO} is not loaded: NICs of group {names} cannot be bound",
+            mend=f"modprobe {VFIO}, and a line {VFIO} in /etc/modules-load.d/",
+        )
     if kinds:
         yield Line(
             topic=TOPIC,

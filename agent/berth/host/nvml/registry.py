@@ -67,10 +67,14 @@ class Registry:
 
     Args:
         returned: Called in the trio thread when a call has returned, however late.
+        threads: What its threads are called, before the key.
     """
 
-    def __init__(self, returned: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self, returned: Callable[[], object] = lambda: None, *, threads: str = "nvml"
+    ) -> None:
         self._tell_returned = returned
+        self._threads = threads
         self._open: dict[str, _Call[Any]] = {}
         self._calls: Counter[str] = Counter()
         self._unanswered: Counter[str] = Counter()
@@ -124,7 +128,7 @@ class Registry:
             with contextlib.suppress(trio.RunFinishedError):
                 token.run_sync_soon(self._returned, key, call)
 
-        threading.Thread(target=work, name=f"nvml {key}", daemon=True).start()
+        threading.Thread(target=work, name=f"{self._threads} {key}", daemon=True).start()
         return call
 
     def busy(self, key: str) -> bool:

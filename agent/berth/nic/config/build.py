@@ -22,10 +22,12 @@ from berth.nic.config.field import attribute
 from berth.nic.config.fields import MEMBERS, join
 from berth.nic.config.kinds import Objects
 from berth.nic.config.values import InterfaceConfig, MacvlanConfig, NicConfig, SysctlConfig
+from berth.vfio.wayin import WayIn
 
 _SECTIONS: Final[Mapping[str, type[Any]]] = {
     "interface": InterfaceConfig,
     "macvlan": MacvlanConfig,
+    "vfio": WayIn,
 }
 _ADDRESSES: Final = (
     IPv4Address,

@@ -42,6 +42,7 @@ class DeviceFacts:
         pf_mtu: MTU of a VF's PF; 0 for other devices, and where it is unknown.
         uplink: Why the node needs it itself; empty when it does not.
         home: What a claim may inherit.
+        companions: Keys of its IOMMU group, and of what else is in it; none without a group.
     """
 
     identity: str
@@ -55,6 +56,7 @@ class DeviceFacts:
     pf_mtu: int = 0
     uplink: str = ""
     home: HomeSettings = HomeSettings()
+    companions: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

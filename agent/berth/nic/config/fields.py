@@ -48,9 +48,10 @@ _HARDWARE: Final = Written(
 FIELDS: Final = (
     Field(
         path="mode",
-        form=Word(kind=AttachMode, later=("ipvlan", "vlan", "vfio")),
-        meaning="How the pod gets the NIC: the NIC itself, or a link made over it.",
-        default="by the device: `move`, or the first of the group's `shared.children`",
+        form=Word(kind=AttachMode, later=("ipvlan", "vlan")),
+        meaning="How the pod gets the NIC: the NIC itself, a link made over it, "
+        "or the PCI function without a link.",
+        default="by the device: `move`, the first of the group's `shared.children`, or `vfio`",
     ),
     Field(
         path="interface.name",
@@ -133,6 +134,25 @@ FIELDS: Final = (
         "`passthru` takes the whole parent: the group has one slot, and it is no uplink.",
         default='"bridge"',
         guarded_values=((MacvlanMode.PASSTHRU, "macvlan.mode"),),
+    ),
+    Field(
+        path="vfio.iommufd",
+        form=Flag(),
+        meaning="By `/dev/iommu` and the function's own node in place of its group's; "
+        "refused where the kernel has not both.",
+        default="false",
+    ),
+    Field(
+        path="vfio.apiDevice",
+        form=Flag(),
+        meaning="Whether `/dev/vfio/vfio` goes with the group's node.",
+        default="true",
+    ),
+    Field(
+        path="vfio.vhost",
+        form=Flag(),
+        meaning="Whether `/dev/vhost-net` and `/dev/net/tun` are given too.",
+        default="false",
     ),
     Field(
         path="addresses",

@@ -17,7 +17,7 @@ from berth.nic.config.merge import Draft
 from berth.nic.config.report import Place
 from berth.nic.config.values import AttachMode, MacvlanMode, NicConfig
 
-OFFERED_TYPES = frozenset({"nic", "nic-shared"})
+OFFERED_TYPES = frozenset({"nic", "nic-shared", "nic-vfio"})
 """Types of device that this version can prepare."""
 
 

@@ -35,6 +35,7 @@ class GroupPolicy:
         claims_may: Guarded fields, or objects with some in them, that claims may set.
         claims_deny: Fields and objects that claims may not set.
         slots: Most claims that use one of its devices at once.
+        allow_noiommu: Its devices may be bound to vfio-pci without an IOMMU.
     """
 
     name: str
@@ -44,6 +45,7 @@ class GroupPolicy:
     claims_may: tuple[str, ...] = ()
     claims_deny: tuple[str, ...] = ()
     slots: int = 1
+    allow_noiommu: bool = False
 
     def layer(self, report: Report) -> Layer:
         """Read the defaults; faults in them, now or later, go to ``report``."""
@@ -96,13 +98,14 @@ def _policy(group: NicGroup, root: str) -> GroupPolicy:
         claims_may=group.claims_may,
         claims_deny=group.claims_deny,
         slots=group.shared.slots if group.mode is NicMode.SHARED else 1,
+        allow_noiommu=group.allow_noiommu,
     )
 
 
 def _modes(group: NicGroup) -> tuple[AttachMode, ...]:
     if group.mode is NicMode.SHARED:
         return tuple(AttachMode(child.value) for child in group.shared.children)
-    return (AttachMode.MOVE,) if group.mode is NicMode.EXCLUSIVE else ()
+    return (AttachMode.VFIO if group.mode is NicMode.VFIO else AttachMode.MOVE,)
 
 
 def _check_rights(policy: GroupPolicy, place: Place) -> None:
@@ -153,6 +156,8 @@ def _check_defaults(policy: GroupPolicy, settings: Mapping[str, Setting]) -> Non
             f'"{mode.value.value}" does not fit the group',
             rule=f"its devices reach pods by {_words(policy.modes)}",
         )
+    if policy.modes == (AttachMode.VFIO,):
+        check_function(settings)
     for path, needed in NEEDED_MODE.items():
         if path in settings and needed not in policy.modes:
             settings[path].place.say(
@@ -161,6 +166,17 @@ def _check_defaults(policy: GroupPolicy, settings: Mapping[str, Setting]) -> Non
     passthru = settings.get("macvlan.mode")
     if passthru is not None:
         check_passthru(passthru, policy)
+
+
+def check_function(settings: Mapping[str, Setting]) -> None:
+    """Note what speaks of a link, of which a function without one has none."""
+    for path, setting in settings.items():
+        if path != "mode" and path not in NEEDED_MODE and setting.value is not RESET:
+            setting.place.say(
+                f"without effect in mode {AttachMode.VFIO.value}",
+                rule="a function that vfio-pci has is no interface of the pod",
+                mend="drop it",
+            )
 
 
 def check_passthru(setting: Setting, policy: GroupPolicy) -> None:
@@ -179,6 +195,9 @@ def check_passthru(setting: Setting, policy: GroupPolicy) -> None:
 NEEDED_MODE: Final[Mapping[str, AttachMode]] = {
     "macvlan.mode": AttachMode.MACVLAN,
     "inherit": AttachMode.MOVE,
+    "vfio.iommufd": AttachMode.VFIO,
+    "vfio.apiDevice": AttachMode.VFIO,
+    "vfio.vhost": AttachMode.VFIO,
 }
 """Fields that mean something in one mode only."""
 

@@ -98,9 +98,6 @@ LATER_FIELDS: Final = (
     ),
     Field(path="vrf.name", form=Later(INTERFACE_RULE), meaning="Name of a VRF in the pod."),
     Field(path="vrf.table", form=Later("whole number"), meaning="Its routing table."),
-    Field(path="vfio.iommufd", form=Later("true or false"), meaning="Use iommufd."),
-    Field(path="vfio.apiDevice", form=Later("true or false"), meaning="Give the API device."),
-    Field(path="vfio.vhost", form=Later("true or false"), meaning="Give vhost-net and tun too."),
     Field(path="dhcp.ipv4", form=Later("true or false"), meaning="Get an IPv4 lease."),
 )
 """Every such field, in the order of the reference page."""

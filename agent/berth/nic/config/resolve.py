@@ -13,7 +13,7 @@ from berth.nic.config.check import check
 from berth.nic.config.devicefacts import UNKNOWN_HOST, HostFacts, Target
 from berth.nic.config.entries import Entry, read_entries
 from berth.nic.config.fit import check_fit, derived_hardware_addr, is_foreign_link
-from berth.nic.config.group import GroupPolicy
+from berth.nic.config.group import GroupPolicy, check_function
 from berth.nic.config.inherit import take_over
 from berth.nic.config.merge import Draft, merge
 from berth.nic.config.pod import assign_names, check_pod
@@ -55,7 +55,8 @@ def resolve(
         skip_names: Names that are left to claims of the pod which are not prepared yet.
 
     Returns:
-        One for each target without admin access, in their order.
+        One for each target without admin access: interfaces in their order, then functions that
+        are given without one.
 
     Raises:
         Faults: Something in the claim's configuration cannot be done; it holds every fault.
@@ -63,6 +64,7 @@ def resolve(
     report = Report()
     entries = read_entries(claim, targets, driver=driver, report=report)
     drafts: list[tuple[Target, Draft, NicConfig]] = []
+    functions: list[ResolvedNic] = []
     for target in _wanted(targets):
         policy = policies.get(target.facts.group)
         home = Place(report=report, root=str(target), rank=_LAST)
@@ -73,7 +75,11 @@ def resolve(
         config = _configure(draft, policy)
         check(config, draft)
         check_fit(config, draft, target=target, policy=policy, host=host)
-        drafts.append((target, draft, config))
+        if config.mode is AttachMode.VFIO:
+            check_function(draft.settings)
+            functions.append(_resolved(claim, target, config))
+        else:
+            drafts.append((target, draft, config))
     taken = {*skip_names, *(other.name for other in others)}
     names = assign_names([config.interface.name for _, _, config in drafts], taken)
     nics = [
@@ -83,7 +89,7 @@ def resolve(
     check_pod(nics, others)
     if faults := report.faults(ClaimError):
         raise Faults(f"claim {claim.ref}", faults)
-    return tuple(nic for nic, _ in nics)
+    return (*(nic for nic, _ in nics), *functions)
 
 
 def wished_names(
@@ -98,7 +104,7 @@ def wished_names(
     names = []
     for target in _wanted(targets):
         policy = policies.get(target.facts.group)
-        if policy is not None:
+        if policy is not None and policy.modes != (AttachMode.VFIO,):
             home = Place(report=report, root=str(target))
             names.append(_draft(target, entries, policy, home).values().get("interface.name", ""))
     return tuple(names)

@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from berth.model.claim import ClaimRef
+from berth.vfio.wayin import WayIn
 
 Ip: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -35,6 +36,7 @@ class AttachMode(Enum):
 
     MOVE = "move"
     MACVLAN = "macvlan"
+    VFIO = "vfio"
 
 
 class MacvlanMode(Enum):
@@ -206,6 +208,7 @@ class NicConfig:
     """One NIC's whole configuration.
 
     Attributes:
+        vfio: With mode ``vfio``: by which nodes it comes into its machine.
         announce: Tell the network of the addresses once there is carrier.
         inherit: What was taken over from the host; the entries themselves stand in their lists.
     """
@@ -213,6 +216,7 @@ class NicConfig:
     mode: AttachMode = AttachMode.MOVE
     interface: InterfaceConfig = InterfaceConfig()
     macvlan: MacvlanConfig = MacvlanConfig()
+    vfio: WayIn = WayIn()
     addresses: tuple[AddressConfig, ...] = ()
     routes: tuple[RouteConfig, ...] = ()
     rules: tuple[RuleConfig, ...] = ()

@@ -1,4 +1,4 @@
-"""The answer to ``holds``: who has which device by which door, and how far a NIC is on its way."""
+"""The answer to ``holds``: who has which device by which door, and how far it is on its way."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def holds_view(
 def hold_entry(record: ClaimRecord, device: HeldDevice) -> dict[str, Any]:
     """One device of a claim."""
     nic = device.nic
+    moved = nic or device.binding
     sandbox = nic.sandbox if nic else None
     return {
         "device": device.result.device,
@@ -48,8 +49,8 @@ def hold_entry(record: ClaimRecord, device: HeldDevice) -> dict[str, Any]:
         "slots": device.slots,
         "slot_limit": device.slot_limit,
         "state": claim_state(record),
-        "stage": nic.stage.value if nic else "",
-        "fault": nic.fault if nic else "",
+        "stage": moved.stage.value if moved else "",
+        "fault": moved.fault if moved else "",
         "interface": nic.config.interface.name if nic else "",
         "sandbox": sandbox.id if sandbox else "",
         "home_name": nic.home_name if nic else "",

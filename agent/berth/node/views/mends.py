@@ -26,6 +26,8 @@ _MENDS: Final[Mapping[str, str]] = {
     "another program has moved it",
     "no-driver": "bind a network driver to it",
     "foreign-driver": "bind its network driver instead",
+    "iommu-group": "bind what is in the way to vfio-pci or to no driver; where there is no IOMMU, "
+    "switch it on",
     "not-connected": "switch NRI on in the container runtime; `berth check` names file and key",
     "restore-failed": "it is tried again by itself; see the fault, and the journal of berthd",
     "unpublishable": "see the API server's words; it is tried again when the device changes",

@@ -232,8 +232,9 @@ def connection_troubles(
 def _claim_troubles(records: Sequence[ClaimRecord]) -> Iterator[str]:
     for record in records:
         for device in record.devices:
-            if device.nic is not None and device.nic.fault:
-                yield f"{device.result.device} of claim {record.claim}: {device.nic.fault}"
+            moved = device.nic or device.binding
+            if moved is not None and moved.fault:
+                yield f"{device.result.device} of claim {record.claim}: {moved.fault}"
 
 
 def _node(node: NodeName | None) -> dict[str, str] | None:

@@ -15,8 +15,7 @@ from berth.kube.api import Identity
 from berth.model.device import Device, Nic, Version
 from berth.model.inventory import Inventory
 from berth.model.peripheral import ABSENT, Peripheral
-from berth.nic.record import NicRecord, Stage
-from berth.node.record import ClaimRecord, HeldDevice
+from berth.node.record import ClaimRecord
 from berth.node.views.devices import (
     device_entry,
     nics_summary,
@@ -27,11 +26,11 @@ from berth.node.views.holds import claim_state, hold_entry, pods_of
 from berth.node.views.mends import mend_for
 from berth.node.views.status import NriState, Publication, connection_troubles
 from berth.node.views.troubles import Trouble
+from berth.node.views.words import AGAIN, Word, device_word
 
 Answer: TypeAlias = dict[str, Any]
 
 _PLUG_IN: Final = "plug it in again, or delete the pod that holds it"
-_AGAIN: Final = "kubelet tries again by itself, after up to 90 s"
 
 
 @attrs.frozen(kw_only=True)
@@ -50,23 +49,6 @@ class Knowledge:
     nri: NriState | None = None
     publication: Publication | None = None
     api: Identity | None = None
-
-
-@attrs.frozen(kw_only=True)
-class Word:
-    """What is to be said of one device or claim.
-
-    Attributes:
-        text: A sentence without its subject.
-        waits_for: ``sandbox``, ``nri``, ``home``, ``prepare``, ``kubelet``; empty: for nothing.
-        mend: What a person can do; empty when nobody has to do anything.
-        rank: Which of several words is the verdict: the highest.
-    """
-
-    text: str
-    waits_for: str = ""
-    mend: str = ""
-    rank: int = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -194,7 +176,7 @@ def _of_record(record: ClaimRecord, known: Knowledge) -> _Claim:
     name = str(record.claim)
     trouble = next((t for t in known.troubles if t.claim == name), None)
     word = _claim_word(record, trouble)
-    devices = [(d, _device_word(record, d, known.nri)) for d in record.devices]
+    devices = [(d, device_word(record, d, known.nri)) for d in record.devices]
     return _Claim(
         entry={
             "claim": name,
@@ -238,7 +220,7 @@ def _trouble_word(trouble: Trouble) -> Word:
         return Word(text=f"waits: {trouble.text}", waits_for="prepare", rank=6)
     times = f" ({trouble.count} times)" if trouble.count > 1 else ""
     return Word(
-        text=f"was refused{times}, last at {trouble.at}: {trouble.text}", mend=_AGAIN, rank=9
+        text=f"was refused{times}, last at {trouble.at}: {trouble.text}", mend=AGAIN, rank=9
     )
 
 
@@ -252,61 +234,6 @@ def _claim_word(record: ClaimRecord, trouble: Trouble | None) -> Word:
     return Word(text="is prepared")
 
 
-def _device_word(record: ClaimRecord, device: HeldDevice, nri: NriState | None) -> Word:
-    nic = device.nic
-    if device.peripheral is not None and device.keys:
-        return Word(
-            text="is given to the containers that use the claim: nothing of ours is missing"
-        )
-    if nic is None:
-        return Word(text="is only looked at (adminAccess), nothing is moved for it")
-    if nic.stage is Stage.LOST:
-        mend = "delete the pod; its successor gets another device"
-        return Word(text=f"is lost: {nic.fault or 'its device is gone'}", mend=mend, rank=8)
-    if nic.stage is Stage.ATTACHED:
-        return _attached_word(nic)
-    if nic.stage is Stage.RETURNING or record.revoked:
-        fault = f", tried again by itself: {nic.fault}" if nic.fault else ""
-        return Word(text=f"is on its way home{fault}", waits_for="home", rank=7 if fault else 3)
-    if nic.stage is Stage.ATTACHING and not nic.fault:
-        where = nic.sandbox.id if nic.sandbox else "its sandbox"
-        return Word(text=f"is being brought into sandbox {where}", waits_for="sandbox", rank=4)
-    if nic.fault:
-        return Word(text=f"was not attached: {nic.fault}", mend=_AGAIN, rank=8)
-    return _waiting_word(nic, nri)
-
-
-def _attached_word(nic: NicRecord) -> Word:
-    network = nic.network
-    name = network.interface_name if network else nic.config.interface.name
-    if nic.carrier:
-        return Word(text=f"is in the pod as {name}: nothing of ours is missing")
-    return Word(
-        text=f"is in the pod as {name}, and had no carrier when it came there",
-        mend="check its cable, its switch port, and the other end",
-        rank=1,
-    )
-
-
-def _waiting_word(nic: NicRecord, nri: NriState | None) -> Word:
-    if nic.stage is Stage.RESERVED:
-        return Word(text="is being made ready at home", waits_for="prepare", rank=4)
-    if nri is not None and not nri.synchronized:
-        return Word(
-            text=f"is ready at home; the runtime's NRI is not connected: {nri.reason}",
-            waits_for="nri",
-            mend="see `berth check`: the runtime must be up, with NRI switched on",
-            rank=7,
-        )
-    again = " again" if nic.stage is Stage.HOME else ""
-    return Word(
-        text=f"is ready at home, and goes into the pod's sandbox as soon as one is made{again}",
-        waits_for="sandbox",
-        mend="if none is made, see the pod's events and the journals of kubelet and runtime",
-        rank=2,
-    )
-
-
 def _is_device(asked: str, nic: Nic) -> bool:
     return asked in {nic.name, nic.identity, nic.ifname or nic.name} or (
         asked.lower() in {nic.pci or nic.name, nic.mac or nic.name}
@@ -315,7 +242,7 @@ def _is_device(asked: str, nic: Nic) -> bool:
 
 def _device_entry(nic: Nic, known: Knowledge) -> Answer:
     holders = [
-        hold_entry(record, device) | _said(_device_word(record, device, known.nri))
+        hold_entry(record, device) | _said(device_word(record, device, known.nri))
         for record in known.records
         for device in record.devices
         if device.identity == nic.identity
@@ -351,7 +278,7 @@ def _peripheral_entry(one: Peripheral, known: Knowledge) -> Answer:
         "device": peripheral_entry(one, known.inventory),
         "attributes": _attributes(device),
         "holders": [
-            hold_entry(record, device) | _said(_device_word(record, device, known.nri))
+            hold_entry(record, device) | _said(device_word(record, device, known.nri))
             for record in known.records
             for device in record.devices
             if device.peripheral is not None and device.peripheral.identity == one.identity
@@ -361,8 +288,10 @@ def _peripheral_entry(one: Peripheral, known: Knowledge) -> Answer:
 
 def _peripheral_verdict(one: Peripheral) -> str:
     held = f" It is held by {'; '.join(one.held_by)}." if one.held_by else ""
+    if one.unhealthy == ABSENT:
+        return f"{one.name} is {ABSENT}: the machine does not show it any more.{held}"
     if one.unhealthy:
-        return f"{one.name} is {one.unhealthy}: the machine does not show it any more.{held}"
+        return f"{one.name} is not well: {one.unhealthy}.{held}"
     if one.exclusion is not None:
         return f"{one.name} is not offered: {one.exclusion}.{held}"
     if not one.held_by:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import attrs
+
 from berth.cli.checks.gear import check_gpus, check_nodes
 from berth.cli.checks.machine import Machine
 from berth.cli.outlook import Gear
+from berth.config.gpu import GpuGroup, GpuTable, GpuVfio
+from berth.config.gpumatch import GpuMatch, GpuType
 from berth.config.schema import Config
 from berth.host.nodefacts import NodeScan
 from berth.host.sysfs import PciFunction
@@ -75,3 +81,22 @@ def test_gpus_are_told_by_their_driver() -> None:
         ("ok", "2 GPUs (0000:01:00.0, 0000:02:00.0) bound to nvidia"),
     ]
     assert told(check_gpus(Machine(config=Config()))) == []
+
+
+def test_what_binding_for_claims_needs_is_told(tmp_path: Path) -> None:
+    """The driver has to be loaded, and there has to be an IOMMU."""
+
+    rebind = GpuGroup(name="vm", match=GpuMatch(type=(GpuType.VFIO,)), vfio=GpuVfio(rebind=True))
+    config = Config(gpu=GpuTable(groups=(rebind,)))
+    functions = (gpu(0, "nvidia"), attrs.evolve(gpu(1, "nvidia"), iommu_group=7))
+    machine = Machine(
+        config=config, gear=Gear(nodes=NodeScan(nodes=()), functions=functions), root=tmp_path
+    )
+
+    said = [text for level, text in told(check_gpus(machine)) if level == "warning"]
+    assert said == [
+        'vfio-pci is not loaded: group "vm" cannot have GPUs bound',
+        f"{functions[0].address} in no IOMMU group: not offered to virtual machines",
+    ]
+    (tmp_path / "sys/bus/pci/drivers/vfio-pci").mkdir(parents=True)
+    assert len(told(check_gpus(machine))) == 2

@@ -151,3 +151,17 @@ def test_kernel_for_other_groups(host: Host) -> None:
     """Nothing is asked of the kernel for NICs that are moved."""
 
     assert told(check_kernel(machine_of(host, group("fast", name=("ens1f0",))))) == []
+
+
+def test_driver_for_functions_is_asked_for(host: Host, tmp_path: Path) -> None:
+    """The kernel does not load it for us."""
+
+    functions = group("vm", name=("ens1f0",), mode=NicMode.VFIO)
+    root = tmp_path / "root"
+    root.mkdir()
+
+    assert told(check_kernel(machine_of(host, functions, root=root))) == [
+        ("warning", 'vfio-pci is not loaded: NICs of group "vm" cannot be bound')
+    ]
+    (root / "sys/bus/pci/drivers/vfio-pci").mkdir(parents=True)
+    assert told(check_kernel(machine_of(host, functions, root=root))) == []

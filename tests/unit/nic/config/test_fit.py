@@ -199,7 +199,7 @@ def test_mode_when_not_of_the_group() -> None:
     assert class_faults({"mode": "macvlan"}, facts=SHARED) == []
 
 
-@pytest.mark.parametrize("kind", ["nic-vfio", "rdma"])
+@pytest.mark.parametrize("kind", ["rdma", "nic-later"])
 def test_type_when_of_a_later_version(kind: str) -> None:
     """Devices that this version cannot prepare are refused by their type."""
 

@@ -38,7 +38,7 @@ def _faults(**more: Any) -> list[str]:
     [
         (NicMode.EXCLUSIVE, (AttachMode.MOVE,), 1),
         (NicMode.SHARED, (AttachMode.MACVLAN,), 8),
-        (NicMode.VFIO, (), 1),
+        (NicMode.VFIO, (AttachMode.VFIO,), 1),
     ],
 )
 def test_policy_when_of_each_mode(mode: NicMode, modes: tuple[AttachMode, ...], slots: int) -> None:
@@ -146,9 +146,20 @@ def test_defaults_when_they_name_version_and_kind() -> None:
         ),
         (
             {"defaults": {"mode": "move"}, "mode": NicMode.VFIO},
+            'defaults.mode: "move" does not fit the group: its devices reach pods by vfio',
+        ),
+        (
+            {"defaults": {"interface": {"mtu": 9000}}, "mode": NicMode.VFIO},
             (
-                'defaults.mode: "move" does not fit the group: '
-                "its devices reach pods by no way of this version"
+                "defaults.interface.mtu: without effect in mode vfio: "
+                "a function that vfio-pci has is no interface of the pod; drop it"
+            ),
+        ),
+        (
+            {"defaults": {"vfio": {"iommufd": True}}},
+            (
+                "defaults.vfio.iommufd: needs mode vfio: "
+                "the group does not hand devices out that way"
             ),
         ),
         (

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from berth.errors import ClaimError, Faults
 from berth.model import jsontext
-from berth.model.claim import ConfigSource, DeviceResult
+from berth.model.claim import ConfigSource, DeviceResult, OpaqueConfig
 from berth.nic.config import (
     AddressConfig,
     AttachMode,
+    GroupPolicy,
     HostFacts,
     InterfaceConfig,
     NicConfig,
@@ -31,6 +32,7 @@ from berth.nic.config import (
     wished_names,
 )
 from berth.nic.config.report import FAULT_LIMIT
+from berth.vfio.wayin import WayIn
 from tests.unit.nic.config.claims import (
     DRIVER,
     FAST,
@@ -300,3 +302,52 @@ def test_entry_when_cut_anywhere(text: bytes) -> None:
         except ValueError:
             continue
         _try(parameters)
+
+
+FUNCTION = attrs.evolve(NIC, identity="pci:0000:43:00.0", type="nic-vfio", group="vm")
+MACHINES = GroupPolicy(name="vm", modes=(AttachMode.VFIO,), root='[[nic.group]] 3 "vm"')
+
+
+def of_machine(*entries: OpaqueConfig) -> tuple[ResolvedNic, ...]:
+    """What a claim on a moved NIC and on a function comes to."""
+    claim = claim_of(*entries, results=(nic_result("vm", "nic-vm"), nic_result("nic")))
+    return resolve(
+        claim,
+        targets=targets_of(claim, FUNCTION, NIC),
+        policies={"fast": FAST, "vm": MACHINES},
+        driver=DRIVER,
+    )
+
+
+def test_function_has_its_way_in_and_no_interface() -> None:
+    """It takes no name in the pod, so the NIC beside it is the first one."""
+
+    moved, function = of_machine(entry({"vfio": {"iommufd": True, "vhost": True}}, requests=["vm"]))
+
+    assert (moved.device, moved.name) == ("nic-0000-41-00-0", "net1")
+    assert (function.device, function.mode, function.name) == ("nic-vm", AttachMode.VFIO, "")
+    assert function.config.vfio == WayIn(iommufd=True, vhost=True)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"interface": {"name": "net7"}},
+        {"addresses": [{"address": "192.0.2.1/24"}]},
+        {"announce": False},
+    ],
+)
+def test_what_speaks_of_an_interface_is_refused_for_a_function(parameters: Any) -> None:
+    """The pod has none of it."""
+
+    with pytest.raises(Faults) as caught:
+        of_machine(entry(parameters, requests=["vm"]))
+
+    assert "without effect in mode vfio" in str(caught.value)
+
+
+def test_way_into_a_machine_is_refused_for_a_moved_nic() -> None:
+    """It has no nodes."""
+
+    with pytest.raises(Faults, match="without effect in mode move: it belongs to mode vfio"):
+        of_machine(entry({"vfio": {"vhost": True}}, requests=["nic"]))

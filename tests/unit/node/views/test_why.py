@@ -18,6 +18,8 @@ from berth.node.equipment import published
 from berth.node.record import ClaimRecord
 from berth.node.views import Knowledge, Trouble, nodes_view, why_view
 from berth.node.views.mends import mend_for
+from berth.vfio.binding import Binding
+from berth.vfio.binding import Stage as Bound
 from tests.unit.node.peripherals import modem
 from tests.unit.node.views.scenes import (
     CLAIM,
@@ -382,3 +384,41 @@ def test_node_at_a_path(explanation: Explanation, verdict: str) -> None:
     assert [set(group) for group in entry["groups"]] == [
         {"group", "takes", "says"} for _ in explanation.opinions
     ]
+
+
+def bound(stage: Bound = Bound.BOUND, *, prepared: bool = True, **changes: Any) -> ClaimRecord:
+    """A claim on a function that is bound for it."""
+    binding = Binding(address="0000:41:00.0", stage=stage, **changes)
+    (device,) = claim_record(None, prepared=prepared).devices
+    function = attrs.evolve(device, binding=binding, link=nic_record())
+    return claim_record(None, prepared=prepared, devices=(function,))
+
+
+@pytest.mark.parametrize(
+    ("record", "verdict", "waits_for"),
+    [
+        (
+            bound(Bound.BINDING, prepared=False, step="unbind mlx5_core"),
+            "is being bound to vfio-pci, at unbind mlx5_core",
+            "prepare",
+        ),
+        (bound(), "is bound to vfio-pci for the claim: nothing of ours is missing", ""),
+        (
+            bound(Bound.RETURNING, fault="is busy"),
+            "is on its way home, tried again by itself: is busy",
+            "home",
+        ),
+        (bound(Bound.LOST), "is lost: its function is gone", ""),
+    ],
+)
+def test_word_for_a_function_at_each_point(
+    record: ClaimRecord, verdict: str, waits_for: str
+) -> None:
+    """What is ours is that its driver changes."""
+
+    found = why_view("web", known(record))["found"][0]
+    (device,) = found["claims"][0]["devices"]
+
+    assert device["says"] == verdict
+    assert device["waits_for"] == waits_for
+    assert device["stage"] == record.bindings[0][1].stage.value

@@ -1,0 +1,1 @@
+"""Devices for virtual machines and drivers in user space: bound to vfio-pci, and home again."""
