@@ -86,7 +86,7 @@ def test_new_sandbox_of_a_pod_gets_the_nic_and_the_end_of_the_old_one_leaves_it(
     berthd = outages.open_furnished(each_site)
     view = outages.run(each_site, "pod", restartPolicy="Always")
     old = outages.wait_sandbox(each_site, view)
-    each_site.node.run("kill", "-9", str(old.pid))
+    each_site.node.run("busybox", "kill", "-9", str(old.pid))
     outages.wait_sandbox(each_site, view, but=old)
     link = outages.wait_inside(view)
     outages.remove_sandbox(each_site, old)
