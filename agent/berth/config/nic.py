@@ -17,6 +17,7 @@ import attrs
 from berth.config.attributes import OwnAttributes
 from berth.config.bandwidth import BANDWIDTH, MEGABIT
 from berth.config.decode import Written, key, table, tables
+from berth.config.doors import Door
 from berth.config.finding import Cursor
 from berth.config.forms import AnyTable, Choice, Flag, OrEmpty, Several, Text, Whole, listed
 from berth.config.match import DNS_LABEL, NicMatch
@@ -31,15 +32,6 @@ A device takes 32 attributes and capacities together, and all devices of a type 
 keys; 20 core and 3 standard attributes are berth's own, and 2 capacities of a shared parent
 (network.md §2.1, §2.3).
 """
-
-
-class Door(Enum):
-    """The ways by which a device reaches a pod."""
-
-    DRA = "dra"
-    PLUGIN = "plugin"
-    AUTO = "auto"
-    BOTH = "both"
 
 
 class Scrub(Enum):

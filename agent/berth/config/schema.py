@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from berth.config.decode import Written, key, table, tables
+from berth.config.doors import Door
 from berth.config.finding import Cursor, Steps, toml_text
 from berth.config.forms import (
     PATH,
@@ -28,7 +29,7 @@ from berth.config.forms import (
 )
 from berth.config.generic import GenericGroup, check_groups
 from berth.config.gpu import GpuTable
-from berth.config.nic import Door, NicTable
+from berth.config.nic import NicTable
 from berth.model.device import Attribute
 from berth.model.names import is_dns_subdomain
 

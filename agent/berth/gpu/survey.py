@@ -13,7 +13,8 @@ from typing import Final
 
 import attrs
 
-from berth.config.gpu import GpuTable, Inject, Prefer
+from berth.config.doors import Inject
+from berth.config.gpu import GpuTable, Prefer
 from berth.config.gpumatch import GpuType
 from berth.gpu.attributes import TEXT_LIMIT, gpu_attributes, mig_attributes, vfio_attributes
 from berth.gpu.counters import MIB, capacities, consumption, counter_set
