@@ -76,7 +76,7 @@ class ClaimWork:
             occupancy=held.occupancy,
         )
         self.arrivals = Arrivals(
-            records=held.records, nics=held.nics, notes=self.handout, status=self.status
+            records=held.holders, nics=held.nics, notes=self.handout, status=self.status
         )
         self.recovery = Recovery(
             driver=driver,

@@ -5,7 +5,8 @@ then from those that are held, ill or unknown: a preference is a hint, so a sick
 reason to fail. Among equals, a NUMA node that has all that is needed is better than two, there a
 PCIe root that has it, and of several the one whose devices are shared least (``spread``) or most
 (``pack``), then the one with the least to spare. Where several NUMA nodes have all, the one that
-has it at the fewest roots is taken.
+has it at the fewest roots is taken. Virtual functions count as shares of their physical function:
+they are spread over all of these that are equally near.
 
 All of it is counted from the values given: nothing is asked of the machine here.
 
@@ -113,10 +114,10 @@ class _Choice:
         self._take(must)
         self._many = resource.many
         self._heaped = resource.many and resource.pack
-        loads = Counter(unit.device for unit in resource.units if unit.id not in free)
-        sign = -1 if resource.pack else 1
-        self._costs = {unit.device: sign * loads[unit.device] for unit in resource.units}
-        self._order = {device: number for number, device in enumerate(self._costs)}
+        self._loads = Counter(_bearer(unit) for unit in resource.units if unit.id not in free)
+        self._sign = -1 if resource.pack else 1
+        devices = dict.fromkeys(unit.device for unit in resource.units)
+        self._order = {device: number for number, device in enumerate(devices)}
 
     def add(self, tier: Sequence[Unit], need: int) -> None:
         """Choose so many of a tier, or as many as it has."""
@@ -140,7 +141,7 @@ class _Choice:
         if need <= 0:
             return []
         if not domains:
-            return sorted(units, key=self._place)[:need]
+            return self._spread(sorted(units, key=self._place))[:need]
         domain, narrower = domains[0], domains[1:]
         groups: dict[Hashable, list[Unit]] = defaultdict(list)
         for unit in units:
@@ -176,12 +177,30 @@ class _Choice:
         pieces = tuple(_pieces(group, need, domain) for domain in narrower)
         return pieces, sum(sorted(map(self._cost, group))[:need]), len(group)
 
+    def _spread(self, units: Sequence[Unit]) -> list[Unit]:
+        """Of units in their order, the first of each bearer, the second of each, and so on.
+
+        Those of one device are left in a row, for the case that they are heaped.
+        """
+        loads = Counter(self._loads)
+        turns: dict[str, int] = {}
+        for unit in units:
+            bearer = unit.bearer
+            turns[unit.id] = loads[bearer] if bearer else self._cost(unit)
+            loads[bearer] += 1
+        return sorted(units, key=lambda unit: turns[unit.id])
+
     def _place(self, unit: Unit) -> tuple[int, int]:
         # All shares of a device in a row, for the case that they are heaped.
         return self._cost(unit), self._order.get(unit.device, len(self._order))
 
     def _cost(self, unit: Unit) -> int:
-        return self._costs.get(unit.device, 0)
+        return self._sign * self._loads[_bearer(unit)]
+
+
+def _bearer(unit: Unit) -> str:
+    """What a unit is a share of: the PF of a VF, else the device itself."""
+    return unit.bearer or unit.device
 
 
 def _pieces(units: Iterable[Unit], need: int, domain: Domain) -> int:

@@ -21,6 +21,7 @@ class Unit:
         held: Somebody has it, at whichever door.
         numa: NUMA nodes that it is near to.
         pcie_root: PCIe root complex; empty when it is none's.
+        bearer: What its load is counted by: the PF of a VF; empty for the device itself.
     """
 
     id: str
@@ -29,6 +30,7 @@ class Unit:
     held: bool = False
     numa: tuple[int, ...] = ()
     pcie_root: str = ""
+    bearer: str = ""
 
 
 @attrs.frozen(kw_only=True)

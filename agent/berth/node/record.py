@@ -126,6 +126,21 @@ class ClaimRecord:
         return attrs.evolve(self, devices=devices)
 
     @property
+    def uid(self) -> str:
+        """The claim's."""
+        return self.claim.uid
+
+    @property
+    def nics(self) -> tuple[NicRecord | None, ...]:
+        """What is done to the NIC of each device; ``None`` for one without."""
+        return tuple(device.nic for device in self.devices)
+
+    @property
+    def told_as(self) -> Mapping[str, object]:
+        """Who it is, for the log."""
+        return {"claim": self.claim}
+
+    @property
     def has_peripherals(self) -> bool:
         """Whether any of its devices stays where it is."""
         return any(device.peripheral is not None for device in self.devices)

@@ -31,6 +31,7 @@ from berth.nic import settings
 from berth.nic.record import SandboxRef
 from berth.node.handout import Handout
 from berth.node.ledger import Ledger
+from berth.node.nicholders import NicHolders
 from berth.node.nics import Nics
 from berth.node.records import Records
 from berth.node.recovery import Recovery
@@ -105,7 +106,7 @@ class Life:
         self.order = order
         self.records = Records(state / "claims")
         self.nics = Nics(
-            self.records,
+            NicHolders(self.records),
             exists=lambda _identity: True,
             renumbered=lambda *_words: None,
             names=state / "names",

@@ -16,6 +16,7 @@ from berth.host.netlink.socket import Sender, send_now
 from berth.model.claim import ClaimRef, Consumer, DeviceResult
 from berth.nic.config.values import NicConfig
 from berth.nic.record import NicRecord, Stage
+from berth.node.nicholders import NicHolder, NicHolders
 from berth.node.nics import Nics
 from berth.node.record import ClaimRecord, HeldDevice
 from berth.node.records import Records
@@ -77,7 +78,7 @@ class Node:
         self.noticed: list[str] = []
         self.gone: set[str] = set()
         self.nics = Nics(
-            self.records,
+            NicHolders(self.records),
             exists=lambda identity: identity not in self.gone,
             renumbered=lambda *words: self.renumbered.append(words),
             noticed=self.noticed.append,
@@ -105,7 +106,7 @@ class Node:
         draft = drafted(uid, list(zip(links, configs, strict=True)), pod=pod)
         return await self.prepare(draft)
 
-    async def attach(self, pod: Pod, *uids: str, limit_s: float = 60.0) -> tuple[ClaimRecord, ...]:
+    async def attach(self, pod: Pod, *uids: str, limit_s: float = 60.0) -> tuple[NicHolder, ...]:
         """Bring claims' NICs into a pod."""
         return await self.nics.attach(uids, pod.sandbox, limit_s=limit_s, decision=Decision())
 

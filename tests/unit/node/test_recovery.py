@@ -12,6 +12,7 @@ import pytest
 from berth.errors import ClaimError, HostError, StateError
 from berth.nic.record import NicRecord, SandboxRef, Stage
 from berth.node.ledger import Hold, Ledger
+from berth.node.nicholders import NicHolder
 from berth.node.record import ClaimRecord
 from berth.node.recovery import Recovery, holds_of
 from berth.runtime.threads import Decision
@@ -52,7 +53,7 @@ class Told:
             raise ClaimError("nic-a", "cannot be attached")
         return ()
 
-    async def verify(self, record: ClaimRecord, sandbox: SandboxRef) -> tuple[str, ...]:
+    async def verify(self, record: NicHolder, sandbox: SandboxRef) -> tuple[str, ...]:
         """Tell what was said to be missing."""
         assert record.devices[0].nic is not None
         assert record.devices[0].nic.sandbox == sandbox

@@ -15,23 +15,30 @@ from berth.kube.api import Identity
 from berth.model.device import Device, Nic, Version
 from berth.model.inventory import Inventory
 from berth.model.peripheral import ABSENT, Peripheral
-from berth.nic.record import NicRecord, Stage
-from berth.node.record import ClaimRecord, HeldDevice
+from berth.node.given import Given
+from berth.node.record import ClaimRecord
 from berth.node.views.devices import (
     device_entry,
     nics_summary,
     peripheral_entry,
     peripherals_summary,
 )
-from berth.node.views.holds import claim_state, hold_entry, pods_of
+from berth.node.views.holds import claim_state, given_entry, given_state, hold_entry, pods_of
 from berth.node.views.mends import mend_for
 from berth.node.views.status import NriState, Publication, connection_troubles
 from berth.node.views.troubles import Trouble
+from berth.node.views.words import (
+    Word,
+    claim_word,
+    device_word,
+    given_word,
+    said,
+    trouble_word,
+)
 
 Answer: TypeAlias = dict[str, Any]
 
 _PLUG_IN: Final = "plug it in again, or delete the pod that holds it"
-_AGAIN: Final = "kubelet tries again by itself, after up to 90 s"
 
 
 @attrs.frozen(kw_only=True)
@@ -39,6 +46,7 @@ class Knowledge:
     """Everything that the node knows.
 
     Attributes:
+        given: What the device plugin gave.
         nri: ``None`` before the first look, or without the plugin.
         publication: ``None`` while nothing is published.
         api: Whom the API server knows the daemon as; ``None`` where none is asked.
@@ -46,27 +54,11 @@ class Knowledge:
 
     records: Sequence[ClaimRecord]
     inventory: Inventory
+    given: Sequence[Given] = ()
     troubles: Sequence[Trouble] = ()
     nri: NriState | None = None
     publication: Publication | None = None
     api: Identity | None = None
-
-
-@attrs.frozen(kw_only=True)
-class Word:
-    """What is to be said of one device or claim.
-
-    Attributes:
-        text: A sentence without its subject.
-        waits_for: ``sandbox``, ``nri``, ``home``, ``prepare``, ``kubelet``; empty: for nothing.
-        mend: What a person can do; empty when nobody has to do anything.
-        rank: Which of several words is the verdict: the highest.
-    """
-
-    text: str
-    waits_for: str = ""
-    mend: str = ""
-    rank: int = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -121,9 +113,19 @@ def _pods(asked: str, known: Knowledge) -> Iterator[tuple[str, str]]:
             pod = f"{record.claim.namespace}/{consumer.name}"
             if consumer.is_pod and _is_called(asked, pod, consumer.uid):
                 yield pod, consumer.uid
+    for one in known.given:
+        pod = _pod_of(one)
+        if pod and _is_called(asked, pod, one.pod_uid):
+            yield pod, one.pod_uid
     for trouble in known.troubles:
         if trouble.pod and _is_called(asked, trouble.pod, ""):
             yield trouble.pod, ""
+
+
+def _pod_of(given: Given) -> str:
+    """The pod of a container that kubelet has named."""
+    container = given.holder.container
+    return f"{container.namespace}/{container.pod}" if container is not None else ""
 
 
 def _guessed_pods(asked: str, known: Knowledge) -> Iterator[tuple[str, str]]:
@@ -155,6 +157,7 @@ def _pod_entry(pod: str, uid: str, known: Knowledge) -> Answer:
         if record.claim.namespace == namespace and name in pods_of(record)
     ]
     claims = [_of_record(record, known) for record in records]
+    claims += [_of_given(one, known) for one in known.given if _pod_of(one) == pod]
     have = {str(record.claim) for record in records}
     for trouble in known.troubles:
         guessed = not trouble.pod and _is_of_template(pod, trouble.claim)
@@ -193,27 +196,46 @@ def _verdict(claims: Sequence[_Claim]) -> Answer:
 def _of_record(record: ClaimRecord, known: Knowledge) -> _Claim:
     name = str(record.claim)
     trouble = next((t for t in known.troubles if t.claim == name), None)
-    word = _claim_word(record, trouble)
-    devices = [(d, _device_word(record, d, known.nri)) for d in record.devices]
+    word = claim_word(record, trouble)
+    devices = [(d, device_word(record, d, known.nri)) for d in record.devices]
     return _Claim(
         entry={
             "claim": name,
             "uid": record.claim.uid,
             "state": claim_state(record),
             "pods": pods_of(record),
-            **_said(word),
+            **said(word),
             "trouble": attrs.asdict(trouble) if trouble else None,
-            "devices": [hold_entry(record, d) | _said(said) for d, said in devices],
+            "devices": [hold_entry(record, d) | said(told) for d, told in devices],
         },
         words=(
-            *((f"{d.result.device} (claim {name})", said) for d, said in devices),
+            *((f"{d.result.device} (claim {name})", told) for d, told in devices),
             (f"claim {name}", word),
         ),
     )
 
 
+def _of_given(given: Given, known: Knowledge) -> _Claim:
+    """What a container asked for as a resource, told as a claim's devices are."""
+    words = [(d, given_word(given, d, known.nri)) for d in given.devices]
+    return _Claim(
+        entry={
+            "claim": "",
+            "uid": given.uid,
+            "state": given_state(given),
+            "pods": [],
+            **said(Word(text="")),
+            "trouble": None,
+            "devices": [given_entry(given, d) | said(word) for d, word in words],
+        },
+        words=tuple(
+            (f"{d.peripheral.name} (resource {given.holder.resource})", word) for d, word in words
+        ),
+    )
+
+
 def _of_trouble(trouble: Trouble) -> _Claim:
-    word = _trouble_word(trouble)
+    word = trouble_word(trouble)
     subject = f"claim {trouble.claim}" if trouble.claim else f"pod {trouble.pod}"
     return _Claim(
         entry={
@@ -221,89 +243,11 @@ def _of_trouble(trouble: Trouble) -> _Claim:
             "uid": "",
             "state": "waiting" if trouble.waiting else "refused",
             "pods": [trouble.pod.rpartition("/")[2]] if trouble.pod else [],
-            **_said(word),
+            **said(word),
             "trouble": attrs.asdict(trouble),
             "devices": [],
         },
         words=((subject, word),),
-    )
-
-
-def _said(word: Word) -> Answer:
-    return {"says": word.text, "waits_for": word.waits_for, "mend": word.mend}
-
-
-def _trouble_word(trouble: Trouble) -> Word:
-    if trouble.waiting:
-        return Word(text=f"waits: {trouble.text}", waits_for="prepare", rank=6)
-    times = f" ({trouble.count} times)" if trouble.count > 1 else ""
-    return Word(
-        text=f"was refused{times}, last at {trouble.at}: {trouble.text}", mend=_AGAIN, rank=9
-    )
-
-
-def _claim_word(record: ClaimRecord, trouble: Trouble | None) -> Word:
-    if trouble is not None:
-        return _trouble_word(trouble)
-    if record.revoked:
-        return Word(text="is being undone: the pod is to end here", waits_for="home", rank=5)
-    if not record.prepared:
-        return Word(text="is being prepared", waits_for="prepare", rank=5)
-    return Word(text="is prepared")
-
-
-def _device_word(record: ClaimRecord, device: HeldDevice, nri: NriState | None) -> Word:
-    nic = device.nic
-    if device.peripheral is not None and device.keys:
-        return Word(
-            text="is given to the containers that use the claim: nothing of ours is missing"
-        )
-    if nic is None:
-        return Word(text="is only looked at (adminAccess), nothing is moved for it")
-    if nic.stage is Stage.LOST:
-        mend = "delete the pod; its successor gets another device"
-        return Word(text=f"is lost: {nic.fault or 'its device is gone'}", mend=mend, rank=8)
-    if nic.stage is Stage.ATTACHED:
-        return _attached_word(nic)
-    if nic.stage is Stage.RETURNING or record.revoked:
-        fault = f", tried again by itself: {nic.fault}" if nic.fault else ""
-        return Word(text=f"is on its way home{fault}", waits_for="home", rank=7 if fault else 3)
-    if nic.stage is Stage.ATTACHING and not nic.fault:
-        where = nic.sandbox.id if nic.sandbox else "its sandbox"
-        return Word(text=f"is being brought into sandbox {where}", waits_for="sandbox", rank=4)
-    if nic.fault:
-        return Word(text=f"was not attached: {nic.fault}", mend=_AGAIN, rank=8)
-    return _waiting_word(nic, nri)
-
-
-def _attached_word(nic: NicRecord) -> Word:
-    network = nic.network
-    name = network.interface_name if network else nic.config.interface.name
-    if nic.carrier:
-        return Word(text=f"is in the pod as {name}: nothing of ours is missing")
-    return Word(
-        text=f"is in the pod as {name}, and had no carrier when it came there",
-        mend="check its cable, its switch port, and the other end",
-        rank=1,
-    )
-
-
-def _waiting_word(nic: NicRecord, nri: NriState | None) -> Word:
-    if nic.stage is Stage.RESERVED:
-        return Word(text="is being made ready at home", waits_for="prepare", rank=4)
-    if nri is not None and not nri.synchronized:
-        return Word(
-            text=f"is ready at home; the runtime's NRI is not connected: {nri.reason}",
-            waits_for="nri",
-            mend="see `berth check`: the runtime must be up, with NRI switched on",
-            rank=7,
-        )
-    again = " again" if nic.stage is Stage.HOME else ""
-    return Word(
-        text=f"is ready at home, and goes into the pod's sandbox as soon as one is made{again}",
-        waits_for="sandbox",
-        mend="if none is made, see the pod's events and the journals of kubelet and runtime",
-        rank=2,
     )
 
 
@@ -315,10 +259,16 @@ def _is_device(asked: str, nic: Nic) -> bool:
 
 def _device_entry(nic: Nic, known: Knowledge) -> Answer:
     holders = [
-        hold_entry(record, device) | _said(_device_word(record, device, known.nri))
+        hold_entry(record, device) | said(device_word(record, device, known.nri))
         for record in known.records
         for device in record.devices
         if device.identity == nic.identity
+    ]
+    holders += [
+        given_entry(one, device) | said(given_word(one, device, known.nri))
+        for one in known.given
+        for device in one.devices
+        if device.peripheral.identity == nic.identity
     ]
     device = known.inventory.device_by_name.get(nic.name)
     return {
@@ -337,7 +287,7 @@ def _device_verdict(nic: Nic, holders: Sequence[Answer]) -> str:
         return f"{nic.name} is not offered: {nic.exclusion}"
     if not holders:
         return f"{nic.name} is offered, and free"
-    held = "; ".join(f"claim {holder['claim']}: {holder['says']}" for holder in holders)
+    held = "; ".join(f"{holder['holder']}: {holder['says']}" for holder in holders)
     return f"{nic.name} is held. {held}"
 
 
@@ -351,7 +301,7 @@ def _peripheral_entry(one: Peripheral, known: Knowledge) -> Answer:
         "device": peripheral_entry(one, known.inventory),
         "attributes": _attributes(device),
         "holders": [
-            hold_entry(record, device) | _said(_device_word(record, device, known.nri))
+            hold_entry(record, device) | said(device_word(record, device, known.nri))
             for record in known.records
             for device in record.devices
             if device.peripheral is not None and device.peripheral.identity == one.identity
