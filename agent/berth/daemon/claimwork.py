@@ -85,4 +85,5 @@ class ClaimWork:
             ledger=held.ledger,
             nics=held.nics,
             handout=self.handout,
+            holders=held.holders,
         )

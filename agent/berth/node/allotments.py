@@ -215,14 +215,21 @@ class Allotments:
         _log.info("devices free again", resource=given.holder.resource, was=given.holder)
 
     async def renew(self) -> None:
-        """Make true anew, at a start, what was given in another boot; what fails is told."""
-        for one in self._given.all():
-            if self._loans is None:
-                continue
-            try:
-                self._ledger.renew((await self._loans.renew(one)).holds)
-            except BerthError as error:
-                _log.warning("NICs not planned anew", was=one.holder, reason=error)
+        """Make true anew what was given in another life or boot; what fails is tried again."""
+        for one in self._given.all() if self._loans is not None else ():
+            async with self._giving:
+                try:
+                    await self._renew(one)
+                except BerthError as error:
+                    _log.warning("NICs not planned anew", was=one.holder, reason=error)
+
+    async def _renew(self, one: Given) -> None:
+        known = self._given.get(one.uid)
+        if known is None or self._loans is None:
+            return
+        now = await self._loans.renew(known)
+        if now.holds != known.holds:
+            self._ledger.renew(now.holds)
 
     async def rebuild(self, given: Given) -> None:
         """Kubelet shows what no record of ours tells of: it counts as held from now on.

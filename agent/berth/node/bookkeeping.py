@@ -139,6 +139,7 @@ class Bookkeeping:
         now_s = trio.current_time()
         # What is given while kubelet answers is younger than the answer, and asked about anew.
         self._answered = self._allotments.requests.version
+        await self._allotments.renew()
         asked = self._given.all()
         self._know(asked, now_s)
         try:

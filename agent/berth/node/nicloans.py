@@ -90,6 +90,7 @@ class NicLoans:
         self._eyes = eyes
         self._boot_id = boot_id
         self._snapshot: Snapshot | None = None
+        self._told: set[str] = set()
         self.reload(groups)
 
     def reload(self, groups: Sequence[NicGroup]) -> None:
@@ -145,6 +146,7 @@ class NicLoans:
                 given = _inherited(given, replaced, self._homes(given))
                 given = await self._nics.stage(given, self._homes(given))
             await self._files.write(given)
+            self._told.add(given.uid)
             given = attrs.evolve(given, prepared=True)
             await self._given.put(given)
         return given
@@ -167,19 +169,21 @@ class NicLoans:
             given = self._given.get(uid) or given
         if given.is_home:
             await self._files.remove(given)
+            self._told.discard(uid)
         return given.is_home
 
     async def renew(self, given: Given) -> Given:
         """Plan anew what berth moves and was given in another boot: kubelet does not ask again.
 
-        The files for CNI plugins are written anew in any case.
+        The files for CNI plugins are written anew too, once in this process's life.
 
         Raises:
             BerthError: As `draft` and `ready`.
         """
-        await self._files.write(given)
-        boots = {nic.boot_id for _, nic in nics_of(given)}
-        if not given.has_nics or given.revoked or boots == {self._boot_id}:
+        if given.uid not in self._told and not given.revoked:
+            await self._files.write(given)
+            self._told.add(given.uid)
+        if given.revoked or not any(nic.stage is Stage.RESERVED for _, nic in nics_of(given)):
             return given
         self._snapshot = await self._eyes.look()
         listings = self._snapshot.inventory.listing_by_name
@@ -188,6 +192,7 @@ class NicLoans:
             for device in given.devices
         )
         again = self.draft(attrs.evolve(given, devices=devices, pod_uid=""))
+        _log.info("NICs planned anew", was=given.holder)
         return await self.ready(again)
 
     async def _take_back(self, one: Given, ids: Collection[str]) -> None:

@@ -250,7 +250,7 @@ async def test_claim_that_fails_holds_up_no_other(
         ("look_again",),
         ("give_back", "u2", ""),
     ]
-    assert "claim not recovered yet, trying again" in caplog.text
+    assert "not recovered yet, trying again" in caplog.text
 
 
 async def test_links_are_settled_though_the_disk_takes_no_file(tmp_path: Path) -> None:

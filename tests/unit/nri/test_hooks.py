@@ -187,7 +187,9 @@ async def test_sandbox_gets_its_nic(hooks: PodHooks, claims: FakeClaims, sandbox
     at = turn()
     await hooks.run_pod_sandbox(sandbox, at)
 
-    assert claims.attached == [((CLAIM.uid,), "s1", 1.5 - RESERVE_S)]
+    ((uids, sandbox_id, limit_s),) = claims.attached
+    assert (uids, sandbox_id) == ((CLAIM.uid,), "s1")
+    assert 0 < limit_s <= 1.5 - RESERVE_S
     nic = claims.records[CLAIM.uid].devices[0].nic
     assert nic is not None
     assert nic.sandbox == SandboxRef(
