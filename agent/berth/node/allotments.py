@@ -180,7 +180,7 @@ class Allotments:
                         self._put_back(replaced)
                 raise
             for old in replaced:
-                await self._shrink(old.without(frozenset(ids)))
+                await self._shrink(old.uid, frozenset(ids))
         self.requests.set(self.requests.get() + 1)
         _log.info("devices given", resource=resource, ids=",".join(ids))
         return self._grant(resource, chosen)
@@ -279,12 +279,16 @@ class Allotments:
         known = self._given.get(given.holder.uid)
         return known is not None and known.holder.ids == given.holder.ids
 
-    async def _shrink(self, rest: Given) -> None:
+    async def _shrink(self, uid: str, ids: frozenset[str]) -> None:
+        """Let a former holder have these ids no more."""
         try:
-            if rest.devices:
-                await self._given.put(rest)
-            else:
-                await self._given.delete(rest.holder.uid)
+            async with self._given.lock(uid):
+                known = self._given.get(uid)
+                rest = known.without(ids) if known is not None else None
+                if rest is not None and rest.devices:
+                    await self._given.put(rest)
+                else:
+                    await self._given.delete(uid)
         except BerthError as error:
             # What the lists do not show is freed by the next ones.
             _log.warning("record of a former holder stays for now", reason=error)
