@@ -80,6 +80,10 @@ class Loans(Protocol):
         """Make ready anew what another boot has changed."""
         ...
 
+    async def adopt(self, given: Given) -> Given:
+        """Say what shall be done to NICs of which kubelet tells and no record does."""
+        ...
+
     async def end(self, uid: str) -> bool:
         """Bring its NICs home; gives whether all are."""
         ...
@@ -235,11 +239,12 @@ class Allotments:
         """Kubelet shows what no record of ours tells of: it counts as held from now on.
 
         Raises:
-            HostError: The disk refused.
+            BerthError: The machine cannot be read, or the disk refused.
         """
         async with self._giving:
             self._ledger.restore(given.holds)
-            await self._given.put(given)
+            known = await self._loans.adopt(given) if self._loans is not None else given
+            await self._given.put(known)
 
     async def _see(self, resource: str, ids: Collection[str]) -> Inventory:
         """What the machine has; looked at anew where the node itself may need a device by now."""

@@ -29,7 +29,6 @@ from berth.nic.config.devicefacts import HostFacts, Target
 from berth.nic.config.group import policies_of
 from berth.nic.config.resolve import by_group
 from berth.nic.config.values import AttachMode, NicConfig
-from berth.nic.facts import Home
 from berth.nic.listing import KIND
 from berth.nic.record import NicRecord, Stage
 from berth.node.deviceinfofiles import DeviceInfoFiles
@@ -122,7 +121,8 @@ class NicLoans:
             ClaimError: A NIC has no link at home that could be moved.
         """
         devices = tuple(
-            attrs.evolve(device, nic=self._nic(device, given)) for device in given.devices
+            attrs.evolve(device, nic=device.nic or self._nic(device, given))
+            for device in given.devices
         )
         planned = any(device.nic is not None for device in devices)
         return attrs.evolve(given, devices=devices, prepared=not planned)
@@ -151,6 +151,22 @@ class NicLoans:
             await self._given.put(given)
         return given
 
+    async def adopt(self, given: Given) -> Given:
+        """What kubelet shows and no record tells of, with what shall be done to its NICs.
+
+        One that is at home is planned, so that its pod's next sandbox has it. Of one that is not
+        nobody knows how it was, and it is left where it is.
+        """
+        if not any(device.peripheral.kind == KIND for device in given.devices):
+            return given
+        self._snapshot = await self._eyes.look()
+        homes = self._homes(given)
+        for index, device in enumerate(given.devices):
+            group = self._groups.get(device.peripheral.group)
+            if homes[index] and group is not None and group.attach is Attach.NRI:
+                given = given.with_nic(index, self._planned(device, given, group))
+        return given
+
     async def end(self, uid: str) -> bool:
         """Bring home whatever of it is not; gives whether all is, so that it can be forgotten.
 
@@ -175,6 +191,7 @@ class NicLoans:
     async def renew(self, given: Given) -> Given:
         """Plan anew what berth moves and was given in another boot: kubelet does not ask again.
 
+        So is what could not be made ready then. What is not home yet is left for the next time.
         The files for CNI plugins are written anew too, once in this process's life.
 
         Raises:
@@ -183,12 +200,16 @@ class NicLoans:
         if given.uid not in self._told and not given.revoked:
             await self._files.write(given)
             self._told.add(given.uid)
-        if given.revoked or not any(nic.stage is Stage.RESERVED for _, nic in nics_of(given)):
+        moved = [nic for _, nic in nics_of(given) if nic.stage is not Stage.LENT]
+        is_stale = not given.prepared or any(nic.stage is Stage.RESERVED for nic in moved)
+        if given.revoked or not is_stale or any(nic.is_touched for nic in moved):
             return given
         self._snapshot = await self._eyes.look()
         listings = self._snapshot.inventory.listing_by_name
         devices = tuple(
             attrs.evolve(device, peripheral=_as_now(device.peripheral, listings), nic=None)
+            if device.nic in moved
+            else device
             for device in given.devices
         )
         again = self.draft(attrs.evolve(given, devices=devices, pod_uid=""))
@@ -224,11 +245,11 @@ class NicLoans:
         group = self._groups.get(listing.group)
         if group is None:
             raise ClaimError(listing.name, f'is of group "{listing.group}", which is gone')
-        home = self._snapshot.homes.get(listing.name) if self._snapshot is not None else None
         if group.attach is Attach.NRI:
-            return self._planned(device, given, group, home)
+            return self._planned(device, given, group)
         if group.mode is NicMode.SHARED:
             return None
+        home = self._snapshot.homes.get(listing.name) if self._snapshot is not None else None
         return NicRecord(
             identity=listing.identity,
             device=listing.name,
@@ -239,10 +260,9 @@ class NicLoans:
             stage=Stage.LENT,
         )
 
-    def _planned(
-        self, device: GivenDevice, given: Given, group: NicGroup, home: Home | None
-    ) -> NicRecord:
+    def _planned(self, device: GivenDevice, given: Given, group: NicGroup) -> NicRecord:
         listing, snapshot = device.peripheral, self._snapshot
+        home = snapshot.homes.get(listing.name) if snapshot is not None else None
         facts = snapshot.facts.get(listing.name) if snapshot is not None else None
         if home is None or facts is None or snapshot is None:
             raise ClaimError(listing.name, "has no link at home that could be moved into a pod")

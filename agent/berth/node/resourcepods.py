@@ -1,9 +1,10 @@
 """Which pod has the NICs that were asked for as resources: found out when its sandbox is made.
 
 Kubelet asks the device plugin for ids and names no pod. When a sandbox comes while NICs wait for
-theirs, kubelet is asked what that pod has; a container that was given something says so itself, by
-the mark in its environment. From then on the pod has its NICs as it would by claims: with names of
-their own, brought into each of its sandboxes until nobody has them any more.
+theirs, kubelet is asked what that pod has. A container that was given something says so by the mark
+in its environment; since whoever writes a pod may write that too, kubelet is asked once more then,
+and has the word. From then on the pod has its NICs as it would by claims: with names of their own,
+brought into each of its sandboxes until nobody has them any more.
 
 Source: network.md §9 (``attach = "nri"``); KC §10 for what kubelet answers.
 """
@@ -31,8 +32,15 @@ from berth.runtime.logs import get_log
 ASK_S: Final = 0.3
 """How long kubelet may take to say what a pod has: the pod's hook waits for it."""
 
+INSIST_S: Final = 0.7
+"""The same for a pod of which a container was given something that no pod is known to have."""
+
 _NUMBERED: Final = re.compile(r"net[1-9][0-9]*")
 _log = get_log(__name__)
+
+
+class _Silent(ClaimError):
+    """Kubelet does not say what a pod has."""
 
 
 class Asks(Protocol):
@@ -68,8 +76,8 @@ class ResourcePods:
     async def learn(self, sandbox: Sandbox) -> None:
         """Ask kubelet what a pod has, if there are NICs that wait for their pod.
 
-        A kubelet that does not answer is no reason to keep a pod from starting: its containers
-        say what they have.
+        A kubelet that does not answer is no reason to keep every pod from starting: of those that
+        have a NIC, the containers are not made before it has.
 
         Raises:
             ClaimError: The pod cannot have its NICs as their groups say.
@@ -77,33 +85,62 @@ class ResourcePods:
         """
         if not any(one.has_nics and not one.pod_uid for one in self._given.all()):
             return
-        found: PodUsages | None = None
-        with trio.move_on_after(ASK_S):
-            try:
-                found = await self._kubelet.get_pod(sandbox.namespace, sandbox.name)
-            except BerthError as error:
-                _log.warning("not known yet what a pod has", pod=sandbox, reason=error)
-        if found is not None:
-            units = {(usage.resource, id_) for usage in found.usages for id_ in usage.ids}
-            await self._bind(sandbox, units)
+        try:
+            await self._bind(sandbox, await self._ask(sandbox, limit_s=ASK_S))
+        except _Silent as error:
+            _log.warning("not known yet what a pod has", pod=sandbox, reason=error)
 
     async def mark(self, sandbox: Sandbox, containers: Iterable[Container]) -> None:
-        """Learn from containers' environments what their pod has.
+        """Learn what a pod has whose containers say that they were given something.
 
         Raises:
-            ClaimError: The pod cannot have its NICs as their groups say, or another has them.
+            ClaimError: The pod cannot have its NICs as their groups say, another has them, or
+                kubelet does not say whose they are.
             HostError: The disk refused.
         """
         units = {unit for container in containers for unit in units_of(container.env)}
-        if units:
-            await self._bind(sandbox, units)
+        if not units or not self._strange(sandbox, units):
+            return
+        has = await self._ask(sandbox, limit_s=INSIST_S)
+        await self._bind(sandbox, has)
+        for one in self._strange(sandbox, has):
+            raise ClaimError(
+                f"pod {sandbox}",
+                f"has {', '.join(one.holder.ids)} of {one.holder.resource}, not ready yet",
+                mend="kubelet makes the container again by itself; `berth holds` tells how far it is",
+            )
+
+    async def _ask(self, sandbox: Sandbox, *, limit_s: float) -> frozenset[tuple[str, str]]:
+        """What kubelet says that the pod has; nothing for a pod that it does not know.
+
+        Raises:
+            _Silent: It does not say.
+        """
+        reason: object = f"no answer within {limit_s:g} s"
+        with trio.move_on_after(limit_s):
+            try:
+                found = await self._kubelet.get_pod(sandbox.namespace, sandbox.name) or PodUsages()
+                return frozenset((one.resource, id_) for one in found.usages for id_ in one.ids)
+            except BerthError as error:
+                reason = error
+        raise _Silent(
+            f"pod {sandbox}",
+            f"may have NICs, and kubelet does not say which: {reason}",
+            mend="kubelet makes the container again by itself",
+        )
+
+    def _strange(self, sandbox: Sandbox, units: Collection[tuple[str, str]]) -> tuple[Given, ...]:
+        """What has a part of these units, and is not known to be the pod's."""
+        return tuple(
+            one
+            for one in self._given.all()
+            if one.pod_uid != sandbox.uid
+            and one.has_nics
+            and any((one.holder.resource, id_) in units for id_ in one.holder.ids)
+        )
 
     async def _bind(self, sandbox: Sandbox, units: Collection[tuple[str, str]]) -> None:
-        for one in self._given.all():
-            if one.pod_uid == sandbox.uid or not one.has_nics:
-                continue
-            if not any((one.holder.resource, id_) in units for id_ in one.holder.ids):
-                continue
+        for one in self._strange(sandbox, units):
             async with self._given.lock(one.uid):
                 known = self._given.get(one.uid)
                 if known is not None and known.prepared and not known.revoked:

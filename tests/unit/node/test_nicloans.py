@@ -348,3 +348,33 @@ async def test_another_boot_plans_anew(desk: Desk) -> None:
     (now,) = known.nics
     assert now is not None
     assert (now.stage, now.originals, known.pod_uid) == (Stage.STAGED, ORIGINALS, "")
+
+
+async def test_lost_record_is_planned_anew(desk: Desk) -> None:
+    """Kubelet shows that a pod has the NIC: its next sandbox shall have it too."""
+
+    given = await desk.give()
+    await desk.given.delete(given.uid)
+    bare = attrs.evolve(given.devices[0], nic=None)
+    await desk.allotments.rebuild(attrs.evolve(given, devices=(bare,), bound=True))
+    await desk.allotments.renew()
+
+    (known,) = desk.given.all()
+    (now,) = known.nics
+    assert now is not None
+    assert (now.stage, now.originals) == (Stage.STAGED, ORIGINALS)
+
+
+async def test_plan_that_failed_is_made_again(desk: Desk) -> None:
+    """After a boot a driver may come later than the daemon."""
+
+    given = await desk.give()
+    (nic,) = given.nics
+    assert nic is not None
+    unready = attrs.evolve(nic, stage=Stage.HOME)
+    await desk.given.put(attrs.evolve(given.with_nic(0, unready), prepared=False))
+    await desk.allotments.renew()
+
+    (known,) = desk.given.all()
+    assert known.prepared
+    assert [now.stage for now in known.nics if now is not None] == [Stage.STAGED]

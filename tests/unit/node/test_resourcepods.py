@@ -125,24 +125,44 @@ async def test_kubelet_is_asked_only_while_a_nic_waits_for_its_pod(bench: Bench)
     assert bench.kubelet.asked == ["team/other", "team/user"]
 
 
+def marked(pod: Sandbox, *ids: str) -> Container:
+    """A container that says that it was given ids."""
+    name, _, value = mark(RESOURCE, ids).partition("=")
+    state = ContainerState.CREATED
+    return Container(id="c", sandbox_id=pod.id, name="main", state=state, env={name: value})
+
+
 @pytest.mark.parametrize("hangs", [False, True])
-async def test_kubelet_that_does_not_answer_keeps_no_pod_from_starting(
+async def test_silent_kubelet_keeps_only_a_pod_with_a_nic_from_starting(
     bench: Bench, autojump_clock: trio.testing.MockClock, *, hangs: bool
 ) -> None:
-    """The pod's containers say what they have."""
+    """Its container is refused until kubelet says whose the NIC is."""
 
     await bench.give(0)
     bench.kubelet.fault, bench.kubelet.hangs = HostError("kubelet.sock", "no answer"), hangs
     began = trio.current_time()
     await bench.pods.learn(POD)
     assert trio.current_time() - began <= ASK_S
+    await bench.pods.mark(OTHER, [marked(OTHER, "modem-7")])
+    with pytest.raises(ClaimError, match="kubelet does not say which"):
+        await bench.pods.mark(POD, [marked(POD, "modem-0")])
     assert bench.pods.of_pod(POD.uid) == ()
 
-    name, _, value = mark(RESOURCE, ["modem-0"]).partition("=")
-    container = Container(
-        id="c", sandbox_id=POD.id, name="main", state=ContainerState.CREATED, env={name: value}
-    )
-    await bench.pods.mark(POD, [container])
+    bench.kubelet.fault, bench.kubelet.hangs = None, False
+    bench.has("user", "modem-0")
+    await bench.pods.mark(POD, [marked(POD, "modem-0")])
+    assert bench.names() == ["net1"]
+
+
+async def test_mark_that_somebody_wrote_into_a_pod_gives_nothing(bench: Bench) -> None:
+    """Kubelet has the word: an environment is its author's."""
+
+    await bench.give(0)
+    bench.has("user", "modem-0")
+    await bench.pods.mark(OTHER, [marked(OTHER, "modem-0")])
+    assert bench.pods.of_pod(OTHER.uid) == ()
+
+    await bench.pods.learn(POD)
     assert bench.names() == ["net1"]
 
 
@@ -204,3 +224,15 @@ def _away(one: Given) -> Given:
         id="s1", pod_uid=POD.uid, pod="team/user", netns_path="/run/netns/a", netns_inode=1
     )
     return one.with_nic(0, attrs.evolve(nic, stage=Stage.ATTACHED, sandbox=place))
+
+
+async def test_container_of_a_pod_whose_nic_is_not_ready_is_refused(bench: Bench) -> None:
+    """It would start without."""
+
+    await bench.give(0)
+    bench.has("user", "modem-0")
+    (one,) = bench.given.all()
+    await bench.given.put(attrs.evolve(one, prepared=False))
+
+    with pytest.raises(ClaimError, match="modem-0 of berth.dev/modem, not ready yet"):
+        await bench.pods.mark(POD, [marked(POD, "modem-0")])

@@ -225,7 +225,7 @@ def connection_troubles(
     if api is not None and not api.server:
         yield f"API server: not connected, so nothing is published: {api.source}"
     if nri is not None and not nri.synchronized:
-        yield f"NRI is not connected, so no free NIC is offered: {nri.reason}"
+        yield f"NRI is not connected, so no NIC that berth moves is offered: {nri.reason}"
     if publication is not None and publication.state != PUBLISHED:
         yield f"slices: {publication.state}"
     if publication is not None and publication.refused:

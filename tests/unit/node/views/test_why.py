@@ -279,7 +279,8 @@ def test_unknown_pod_is_answered_by_the_state_of_the_node() -> None:
         "node": {
             "troubles": [
                 "API server: not connected, so nothing is published: no kubeconfig was found",
-                f"NRI is not connected, so no free NIC is offered: {DISCONNECTED.reason}",
+                "NRI is not connected, so no NIC that berth moves is offered: "
+                + DISCONNECTED.reason,
                 "slices: behind",
             ],
             "nics": {"seen": 3, "offered": 2, "held": 1, "excluded": {"uplink": 1}},
