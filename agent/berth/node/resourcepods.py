@@ -107,7 +107,7 @@ class ResourcePods:
             raise ClaimError(
                 f"pod {sandbox}",
                 f"has {', '.join(one.holder.ids)} of {one.holder.resource}, not ready yet",
-                mend="kubelet makes the container again by itself; `berth holds` tells how far it is",
+                mend="kubelet makes the container again; `berth holds` tells how far it is",
             )
 
     async def _ask(self, sandbox: Sandbox, *, limit_s: float) -> frozenset[tuple[str, str]]:

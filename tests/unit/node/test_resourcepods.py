@@ -234,5 +234,5 @@ async def test_container_of_a_pod_whose_nic_is_not_ready_is_refused(bench: Bench
     (one,) = bench.given.all()
     await bench.given.put(attrs.evolve(one, prepared=False))
 
-    with pytest.raises(ClaimError, match="modem-0 of berth.dev/modem, not ready yet"):
+    with pytest.raises(ClaimError, match=r"has modem-0 of .*, not ready yet"):
         await bench.pods.mark(POD, [marked(POD, "modem-0")])

@@ -13,12 +13,14 @@ from berth.kube.api import Identity
 from berth.model.device import Exclusion
 from berth.model.inventory import Inventory
 from berth.model.peripheral import ABSENT, Peripheral
+from berth.model.resource import ContainerRef
 from berth.nic.record import Stage
 from berth.node.equipment import published
+from berth.node.given import Given
 from berth.node.record import ClaimRecord
 from berth.node.views import Knowledge, Trouble, nodes_view, why_view
 from berth.node.views.mends import mend_for
-from tests.unit.node.peripherals import modem
+from tests.unit.node.peripherals import given, modem
 from tests.unit.node.views.scenes import (
     CLAIM,
     DEVICE,
@@ -383,3 +385,42 @@ def test_node_at_a_path(explanation: Explanation, verdict: str) -> None:
     assert [set(group) for group in entry["groups"]] == [
         {"group", "takes", "says"} for _ in explanation.opinions
     ]
+
+
+def asked_for(stage: Stage) -> Given:
+    """A container that was given the NIC by the device plugin."""
+    listing = attrs.evolve(modem(), identity=nic_record().identity, name=DEVICE, kind="nic")
+    container = ContainerRef(namespace="default", pod="old", container="main")
+    one = given(listing, container=container, bound=True)
+    return attrs.evolve(one.with_nic(0, nic_record(stage)), pod_uid="uid-of-old")
+
+
+@pytest.mark.parametrize("asked", ["default/old", "old", "uid-of-old"])
+@pytest.mark.parametrize(
+    ("stage", "says"),
+    [
+        (Stage.ATTACHED, "is in the pod as"),
+        (Stage.STAGED, "goes into the pod's sandbox as soon as one is made"),
+        (Stage.LENT, "a CNI plugin moves it"),
+    ],
+)
+def test_pod_that_asked_by_its_limits_is_told_of_as_one_with_a_claim(
+    asked: str, stage: Stage, says: str
+) -> None:
+    """How far its NIC is, through which resource."""
+
+    (found,) = why_view(asked, known(given=[asked_for(stage)]))["found"]
+
+    assert (found["kind"], found["name"]) == ("pod", "default/old")
+    assert says in found["verdict"]
+    assert "resource berth.dev/modem" in found["verdict"]
+
+
+def test_nic_tells_who_was_given_it() -> None:
+    """As it tells of a claim."""
+
+    (found,) = why_view(DEVICE, known(given=[asked_for(Stage.ATTACHED)]))["found"]
+
+    (holder,) = found["holders"]
+    assert holder["holder"] == "pod default/old, container main"
+    assert "is in the pod as" in holder["says"]
