@@ -63,9 +63,13 @@ class Subject:
         return type_of(self.group)
 
 
+SHARED: Final = "nic-shared"
+"""Type of a parent that is divided among several."""
+
+
 def type_of(group: NicGroup) -> str:
     """The type of the devices of a group."""
-    return "nic-shared" if group.mode is NicMode.SHARED else "nic"
+    return SHARED if group.mode is NicMode.SHARED else "nic"
 
 
 @attrs.frozen(kw_only=True)

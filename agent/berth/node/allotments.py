@@ -243,8 +243,9 @@ class Allotments:
         """
         async with self._giving:
             self._ledger.restore(given.holds)
-            known = await self._loans.adopt(given) if self._loans is not None else given
-            await self._given.put(known)
+            if self._loans is not None and not self._is_claimed(given):
+                given = await self._loans.adopt(given)
+            await self._given.put(given)
 
     async def _see(self, resource: str, ids: Collection[str]) -> Inventory:
         """What the machine has; looked at anew where the node itself may need a device by now."""
@@ -283,6 +284,11 @@ class Allotments:
         """Whether nobody was given a part of it while kubelet was asked."""
         known = self._given.get(given.holder.uid)
         return known is not None and known.holder.ids == given.holder.ids
+
+    def _is_claimed(self, given: Given) -> bool:
+        """Whether a claim has a part of it too; then nothing more is done to that."""
+        others = (one for hold in given.holds for one in self._ledger.holders(hold.key))
+        return any(isinstance(one.holder, ClaimRef) for one in others)
 
     async def _shrink(self, uid: str, ids: frozenset[str]) -> None:
         """Let a former holder have these ids no more."""

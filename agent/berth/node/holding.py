@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import attrs
 
 from berth.model.device import Attribute
+from berth.nic.attributes import SHARED
 from berth.nic.listing import KIND
 from berth.nic.record import NicRecord, Originals
 from berth.node.given import Given, GivenDevice
@@ -157,7 +158,7 @@ def _of_plugin(given: Iterable[Given]) -> Iterator[tuple[str, Entry]]:
                         type=listing.type,
                         attributes=listing.attributes,
                         slots=0,
-                        is_share=listing.slots > 1,
+                        is_share=listing.type == SHARED,
                         revoked=one.revoked,
                         nic=device.nic,
                         given=device,

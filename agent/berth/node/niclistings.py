@@ -16,7 +16,7 @@ import attrs
 
 from berth.config.nic import Attach, NicGroup
 from berth.host.nicnodes import NicNodes
-from berth.model.device import Attribute, Device, Exclusion
+from berth.model.device import RETURNING, Attribute, Device, Exclusion
 from berth.model.peripheral import ABSENT, Peripheral
 from berth.nic.listing import Terms, list_absent, list_nic, terms_of
 from berth.nic.record import Stage
@@ -101,15 +101,24 @@ def _of_absent(held: Mapping[str, Holding], outlook: Outlook) -> Iterator[Periph
 
 def _kept(given: GivenDevice, holding: Holding, *, is_seen: bool = True) -> Peripheral:
     """A NIC as it was given."""
-    nic = given.nic
-    lost = nic is not None and nic.stage is Stage.LOST
+    lost = given.nic is not None and given.nic.stage is Stage.LOST
     gone = not is_seen and given.peripheral.identity.startswith("pci:")
     return attrs.evolve(
         given.peripheral,
         exclusion=None,
-        unhealthy=ABSENT if lost or gone else "",
+        unhealthy=ABSENT if lost or gone else _unrestored(given, holding),
         held_by=holding.holders,
     )
+
+
+def _unrestored(given: GivenDevice, holding: Holding) -> str:
+    """Why the next one could not have it; empty while it is its holder's, or as it was."""
+    nic = given.nic
+    if nic is None or nic.stage is not Stage.RETURNING:
+        return ""
+    if nic.fault:
+        return "restore-failed"
+    return "" if holding.is_living else RETURNING
 
 
 def _terms(group: NicGroup, outlook: Outlook) -> Terms:

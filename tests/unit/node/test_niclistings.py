@@ -274,3 +274,21 @@ def test_given_nic_of_both_doors_stays_in_its_slice_with_a_taint(machine: Machin
     assert device.name == NAME
     assert [taint.key for taint in device.taints] == ["berth.dev/held"]
     assert device.attributes["ifName"] == "ens1f0"
+
+
+@pytest.mark.parametrize(
+    ("fault", "health"), [("", ""), ("MTU 1500 was refused", "restore-failed")]
+)
+def test_given_nic_that_is_not_restored_is_unhealthy(
+    machine: Machine, fault: str, health: str
+) -> None:
+    """The next pod could not have it."""
+
+    held_one = given(one(look(machine, fast())), stage=Stage.RETURNING)
+    nic = held_one.nics[0]
+    assert nic is not None
+    told = held_one.with_nic(0, attrs.evolve(nic, fault=fault))
+
+    assert one(look(machine, fast(), given=[told])).unhealthy == health
+    ended = attrs.evolve(told, revoked=True)
+    assert one(look(machine, fast(), given=[ended])).unhealthy == (health or "returning")
