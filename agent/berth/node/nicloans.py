@@ -221,7 +221,7 @@ class NicLoans:
         away = [
             index
             for index, nic in nics_of(one)
-            if nic.is_touched and nic.stage is not Stage.LENT and one.devices[index].id in ids
+            if nic.is_touched and self._is_ours(nic) and one.devices[index].id in ids
         ]
         if not away:
             return
@@ -236,6 +236,11 @@ class NicLoans:
             f"is not home from {one.holder} yet",
             mend="`berth holds` tells why; a new pod gets it once it is home",
         )
+
+    def _is_ours(self, nic: NicRecord) -> bool:
+        """Whether a NIC has to be home before it is given anew: berth moved it, or will."""
+        group = self._groups.get(nic.group)
+        return nic.stage is not Stage.LENT or (group is not None and group.attach is Attach.NRI)
 
     def _nic(self, device: GivenDevice, given: Given) -> NicRecord | None:
         """What shall be done to one NIC; nothing to what is none, or is not moved."""
@@ -298,15 +303,12 @@ def _inherited(given: Given, replaced: Iterable[Given], homes: Sequence[int]) ->
     there is nothing to put back.
     """
     before = {
-        nic.identity: nic.originals
-        for old in replaced
-        for _, nic in nics_of(old)
-        if nic.stage is Stage.LENT
+        nic.identity: nic for old in replaced for _, nic in nics_of(old) if nic.stage is Stage.LENT
     }
     devices = list(given.devices)
     for index, nic in nics_of(given):
-        if nic.stage is Stage.LENT:
-            known = attrs.evolve(nic, originals=before.get(nic.identity))
+        if nic.stage is Stage.LENT and nic.originals is None:
+            known = before.get(nic.identity, nic)
             lendable = known.originals is not None or homes[index]
             devices[index] = attrs.evolve(devices[index], nic=known if lendable else None)
     return attrs.evolve(given, devices=tuple(devices))

@@ -70,7 +70,7 @@ class Hands:
     async def stage(self, record: Given, homes: Sequence[int]) -> Given:
         """Say that originals are read, and that all is ready."""
         for index, nic in nics_of(record):
-            assert homes[index] > 0
+            assert homes[index] > 0 or nic.originals is not None
             known = attrs.evolve(nic, originals=nic.originals or ORIGINALS)
             record = record.with_nic(index, known)
         await self._desk.given.put(record)
@@ -378,3 +378,29 @@ async def test_plan_that_failed_is_made_again(desk: Desk) -> None:
     (known,) = desk.given.all()
     assert known.prepared
     assert [now.stage for now in known.nics if now is not None] == [Stage.STAGED]
+
+
+@lent
+async def test_nic_that_was_lent_comes_home_before_berth_moves_it(desk: Desk) -> None:
+    """The group was changed meanwhile; what a CNI plugin left is not how it was."""
+
+    first = await desk.give()
+    desk.loans.reload([attrs.evolve(GROUP, attach=Attach.NRI)])
+    (now,) = (await desk.give()).nics
+
+    assert desk.hands.back == [(first.uid, (0,))]
+    assert now is not None
+    assert now.stage is Stage.STAGED
+
+
+@lent
+async def test_lent_nic_that_is_in_its_last_pod_yet_is_given(desk: Desk) -> None:
+    """Its CNI plugin brings it; how it was is known from before."""
+
+    first = await desk.give()
+    seen = look(without_link=[FAST])
+    inventory = attrs.evolve(seen.inventory, listings=(listing(),))
+    desk.eyes.show(attrs.evolve(seen, inventory=inventory))
+    (now,) = (await desk.give()).nics
+
+    assert now == first.nics[0]
