@@ -160,6 +160,43 @@ async def test_next_pod_gets_the_nic_at_once(stages: Stages) -> None:
     assert await in_pod(second, "net1") is not None
 
 
+async def test_pod_gets_as_many_nics_as_it_asks_for(stages: Stages) -> None:
+    """Numbered through."""
+
+    stage = await set_stage(stages, 2, door="plugin", attach="nri", defaults={})
+    pod = asking(stage, count=2)
+    await stage.pods.admit(pod, stage.devices)
+    await run(stage, pod)
+
+    assert await in_pod(pod, "net1") is not None
+    assert await in_pod(pod, "net2") is not None
+    env = pod.containers[0].container.env
+    assert env["PCIDEVICE_LAB_EXAMPLE_FAST"] == "nic-spare-nic0,nic-spare-nic1"
+
+
+async def test_pods_share_a_parent_by_its_slots(stages: Stages) -> None:
+    """Each has a link of its own over it, by an id of its own; the parent stays at home."""
+
+    shared = {"mode": "shared", "shared": {"slots": 2}, "defaults": {}, "match": {"name": ["nic0"]}}
+    config = {"nic": {"group": [{**GROUP, **shared, "door": "plugin", "attach": "nri"}]}}
+    stage = await stages(1, config=config, start=False)
+    await ip("link", "set", "nic0", "up")
+    await stage.start()
+    await stage.devices.wait_allocatable(RESOURCE, 2)
+    before = await at_home("nic0")
+    pods = [asking(stage, name) for name in ("one", "two")]
+    for pod in pods:
+        await stage.pods.admit(pod, stage.devices)
+        await run(stage, pod)
+
+    ids = sorted(hold["request"] for hold in await holds(stage))
+    assert ids == ["nic-spare-nic0::0", "nic-spare-nic0::1"]
+    found = [await in_pod(pod, "net1") for pod in pods]
+    assert None not in found
+    assert len({one.mac for one in found if one is not None}) == 2
+    assert await at_home("nic0") == before
+
+
 async def test_claim_and_resource_never_have_one_nic(stages: Stages) -> None:
     """With door "both": first a claim, then a resource, and neither beside the other."""
 
