@@ -238,7 +238,8 @@ class NicGroup:
     defaults: Mapping[str, Any] = key(
         AnyTable("table: a NicConfig without apiVersion and kind"),
         {},
-        "Settings that hold for every claim on the group unless a class or claim sets them.",
+        "Settings that hold for every claim on the group unless a class or claim sets them, "
+        'and for every NIC that is asked for as a resource with `attach = "nri"`.',
     )
     scrub: Scrub = key(
         Choice(kind=Scrub, now=(Scrub.RESTORE,)),
