@@ -74,7 +74,15 @@ def _of_seen(
     if given is None or one.holding is None:
         return now
     kept = _kept(given, one.holding)
-    return attrs.evolve(kept, info=now.info, edits=now.edits, exclusion=now.exclusion)
+    # What speaks against a parent speaks against the shares that nobody has yet.
+    ill = one.against.reason if one.against is not None and kept.slots > 1 else ""
+    return attrs.evolve(
+        kept,
+        info=now.info,
+        edits=now.edits,
+        exclusion=now.exclusion,
+        unhealthy=kept.unhealthy or ill,
+    )
 
 
 def _against(one: Sighting, terms: Terms, outlook: Outlook) -> Exclusion | None:

@@ -292,3 +292,20 @@ def test_given_nic_that_is_not_restored_is_unhealthy(
     assert one(look(machine, fast(), given=[told])).unhealthy == health
     ended = attrs.evolve(told, revoked=True)
     assert one(look(machine, fast(), given=[ended])).unhealthy == (health or "returning")
+
+
+def test_shared_parent_that_is_enslaved_gives_no_further_share(machine: Machine) -> None:
+    """Though somebody has one already."""
+
+    lan = fast(mode=NicMode.SHARED, shared=NicShared(slots=2))
+    listing = one(look(machine, lan))
+    share = GivenDevice(id=listing.ids[0], peripheral=listing)
+    holder = PluginHolder(uid="g", resource=RESOURCE, ids=listing.ids[:1], since="today")
+    had = Given(holder=holder, devices=(share,), boot_id=BOOT)
+    assert [unit.healthy for unit in units(look(machine, lan, given=[had]))] == [True, True]
+
+    bond = machine.link("bond0", kind="bond")
+    machine.change("ens1f0", master=bond.index)
+    now = look(machine, lan, given=[had])
+    assert [unit.healthy for unit in units(now)] == [False, False]
+    assert "belongs to bond0" in one(now).obstacle
