@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import attrs
 
+from berth.config.doors import Door as WrittenDoor
 from berth.config.gpu import GpuTable
-from berth.config.nic import Door as WrittenDoor
 from berth.deviceplugin.messages import list_resource
 from berth.dra.origin import Origin
 from berth.dra.slices import plan

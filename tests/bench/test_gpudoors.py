@@ -12,8 +12,8 @@ import attrs
 import trio
 
 from berth.cdi.store import CdiStore
+from berth.config.doors import Door as WrittenDoor
 from berth.config.gpu import GpuTable
-from berth.config.nic import Door as WrittenDoor
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
 from berth.node.allotments import Allotments, given_shelf

@@ -48,8 +48,9 @@ COMMAND: Final = Command(
     summary="who has which device, by which door",
     description="Shows every device that somebody holds: a claim, or a container that asked for "
     "an extended resource. Of a NIC it shows how far it is on its way: reserved, staged (ready at "
-    "home), attaching, attached (in the pod), returning, home, lost. Of a resource: reserved "
-    "(asked for), bound (kubelet named its container), missed (not in kubelet's last list).",
+    "home), attaching, attached (in the pod), returning, home, lost; or lent, if a CNI plugin "
+    "moves it. Of a resource: reserved (asked for), bound (kubelet named its container), missed "
+    "(not in kubelet's last list), undoing (a NIC is on its way home).",
     arguments=add_json,
     run=run,
     examples=(("berth holds", "who has what"),),

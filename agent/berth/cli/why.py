@@ -46,7 +46,8 @@ def _pod(subject: Mapping[str, Any]) -> Iterator[str]:
             told = subject["verdict"].endswith(claim["says"])
             yield f"  claim {claim['claim']}: {'as above' if told else claim['says']}"
         for device in claim["devices"]:
-            yield f'    {device["device"]} (request "{device["request"]}"): {device["says"]}'
+            request = f'request "{device["request"]}"' if claim["claim"] else device["resource"]
+            yield f"    {device['device']} ({request}): {device['says']}"
 
 
 def _device(subject: Mapping[str, Any]) -> Iterator[str]:
@@ -69,7 +70,8 @@ def _device(subject: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {key}: {device[key]}"
     for holder in subject["holders"]:
         pods = listed(holder["pods"], empty="no pod")
-        yield f"  claim {holder['claim']} ({pods}): {holder['says']}"
+        who = f"{holder['holder']} ({pods})" if holder["claim"] else holder["holder"]
+        yield f"  {who}: {holder['says']}"
 
 
 def _path(subject: Mapping[str, Any]) -> Iterator[str]:

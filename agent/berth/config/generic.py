@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from enum import Enum
 from itertools import combinations
 from typing import Any, Final
 
@@ -16,14 +15,13 @@ from typing_extensions import override
 
 from berth.config.attributes import OwnAttributes
 from berth.config.decode import Written, key, table, tables
+from berth.config.doors import Door, Inject, resource
 from berth.config.finding import Cursor, toml_text
 from berth.config.forms import Choice, Flag, Form, Several, Text, Whole, listed
 from berth.config.genericmatch import GenericMatch
 from berth.config.match import DNS_LABEL
-from berth.config.nic import Door
 from berth.config.template import WORDS, Places, Template, placed
 from berth.model.device import Attribute
-from berth.model.names import is_dns_subdomain
 
 COUNT_LIMIT: Final = 1024
 """Most holders of one device; each is an id in the list that kubelet gets (GH §4)."""
@@ -43,35 +41,12 @@ RESERVED: Final = frozenset(
 DEFAULT_NODES: Final = (Template("{node}"),)
 """Only what matched."""
 
-_RESOURCE_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-class Inject(Enum):
-    """How a device that was asked for as a resource gets into the container."""
-
-    AUTO = "auto"
-    CDI = "cdi"
-    SPECS = "specs"
 
 
 def _permissions(text: str) -> str | None:
     ordered = "".join(letter for letter in "rwm" if letter in text)
     return ordered if text and sorted(ordered) == sorted(text) else None
-
-
-def _resource(text: str) -> str | None:
-    """A qualified name in a domain that is not Kubernetes' own.
-
-    Source: ``pkg/apis/core/v1/helper``, `IsExtendedResourceName`; ``requests.`` goes before it in
-    quotas.
-    """
-    domain, slash, name = text.partition("/")
-    if not text:
-        return text
-    foreign = not f".{domain}".endswith(".kubernetes.io") and not domain.startswith("requests.")
-    good = is_dns_subdomain(domain, limit=253 - len("requests."))
-    return text if slash and good and foreign and _RESOURCE_NAME.fullmatch(name) else None
 
 
 def _clean(text: str) -> str | None:
@@ -99,9 +74,7 @@ def _wildcard_hint(text: str) -> str:
     return ""
 
 
-RESOURCE: Final = Text(
-    what='a name with a domain such as "lab.example/modem", or ""', parse=_resource
-)
+RESOURCE: Final = resource("lab.example/modem")
 PERMISSIONS: Final = Text(what='a subset of "rwm"', parse=_permissions)
 _PLAIN_PATH: Final = Text(what="an absolute path without ..", parse=placed(_path))
 _TREE_PATH: Final = Places(text=_PLAIN_PATH, words=WORDS)

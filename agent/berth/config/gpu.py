@@ -8,7 +8,6 @@ Contract: GH §1.7 (sharing), §2.2 (library), §2.6 (session), §3 (CDI), §5.1
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from itertools import combinations
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Final
 import attrs
 
 from berth.config.decode import Written, key, table, tables
+from berth.config.doors import Door, Inject, resource
 from berth.config.finding import Cursor, toml_text
 from berth.config.forms import (
     PATH,
@@ -30,10 +30,6 @@ from berth.config.forms import (
 )
 from berth.config.gpumatch import GpuMatch, GpuType
 from berth.config.match import DNS_LABEL
-from berth.config.nic import Door
-from berth.model.names import is_dns_subdomain
-
-_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
 class Session(Enum):
@@ -58,14 +54,6 @@ class CdiSource(Enum):
     BUILTIN = "builtin"
 
 
-class Inject(Enum):
-    """How a device of the plugin door comes into its container."""
-
-    AUTO = "auto"
-    CDI = "cdi"
-    SPECS = "specs"
-
-
 class ShareMemory(Enum):
     """What a claim on a shared GPU consumes of its memory unless it says so."""
 
@@ -80,15 +68,6 @@ class Prefer(Enum):
     PACK = "pack"
 
 
-def _resource(text: str) -> str | None:
-    if not text:
-        return text
-    domain, _, name = text.partition("/")
-    foreign = f".{domain}".endswith((".kubernetes.io", ".k8s.io")) or domain.startswith("requests.")
-    good = is_dns_subdomain(domain, limit=253) and not foreign and _NAME.fullmatch(name)
-    return text if good else None
-
-
 def _door(text: str) -> Door | None:
     return next((door for door in Door if door.value == text), None)
 
@@ -96,12 +75,7 @@ def _door(text: str) -> Door | None:
 DOOR: Final = OrEmpty(Text(what=listed([toml_text(door) for door in Door], last="or"), parse=_door))
 """The way by which devices reach pods; empty for that of the table around."""
 
-RESOURCE: Final = Text(
-    what='the name of an extended resource such as "nvidia.com/gpu", not of Kubernetes\' own '
-    'domains, or ""',
-    parse=_resource,
-    hint=lambda text: f'write "nvidia.com/{text}"' if _NAME.fullmatch(text) else "",
-)
+RESOURCE: Final = resource("nvidia.com/gpu")
 
 
 @attrs.frozen(kw_only=True)

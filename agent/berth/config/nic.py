@@ -17,6 +17,7 @@ import attrs
 from berth.config.attributes import OwnAttributes
 from berth.config.bandwidth import BANDWIDTH, MEGABIT
 from berth.config.decode import Written, key, table, tables
+from berth.config.doors import Door, Inject, resource
 from berth.config.finding import Cursor
 from berth.config.forms import AnyTable, Choice, Flag, OrEmpty, Several, Text, Whole, listed
 from berth.config.match import DNS_LABEL, NicMatch
@@ -33,13 +34,11 @@ keys; 20 core and 3 standard attributes are berth's own, and 2 capacities of a s
 """
 
 
-class Door(Enum):
-    """The ways by which a device reaches a pod."""
+class Attach(Enum):
+    """Who moves a NIC that was asked for as a resource into its pod."""
 
-    DRA = "dra"
-    PLUGIN = "plugin"
-    AUTO = "auto"
-    BOTH = "both"
+    CNI = "cni"
+    NRI = "nri"
 
 
 class Scrub(Enum):
@@ -178,7 +177,44 @@ class NicGroup:
         "Nothing then keeps their DMA from the node's memory.",
     )
     door: Door = key(
-        Choice(kind=Door, now=(Door.DRA,)), Door.DRA, "The way by which the devices reach pods."
+        Choice(kind=Door),
+        Door.DRA,
+        "How the NICs are asked for. `dra`: by claims. `plugin`: as a resource. "
+        "`both`: either, and the node sees to it that no two get one. "
+        "`auto`: by claims where the cluster knows them, else as a resource.",
+    )
+    resource: str = key(
+        resource("vendor.example/fast_nic"),
+        "",
+        "Name of the resource. Empty: the driver's name, a slash and the group's.",
+        known_as=("resourceName",),
+    )
+    attach: Attach = key(
+        Choice(kind=Attach),
+        Attach.CNI,
+        "Who moves a NIC that was asked for as a resource. "
+        "`cni`: a CNI plugin, which is told its address; berth hands it out and puts back what the "
+        "plugin left changed. `nri`: berth, as it does for claims, by `defaults`.",
+    )
+    exclude_topology: bool = key(
+        Flag(),
+        False,
+        "Whether kubelet is not told the NUMA node of a NIC that is asked for as a resource.",
+        known_as=("excludeTopology",),
+    )
+    inject: Inject = key(
+        Choice(kind=Inject),
+        Inject.AUTO,
+        "How device nodes of a NIC that was asked for as a resource get into the container. "
+        "`specs`: kubelet tells the runtime. `cdi`: the runtime reads it from a file. "
+        "`auto`: `specs`, which every runtime takes.",
+    )
+    vhost: bool = key(
+        Flag(),
+        False,
+        "Whether a container that asked for the NIC as a resource gets `/dev/vhost-net` and "
+        "`/dev/net/tun` too.",
+        known_as=("needVhostNet",),
     )
     order: int = key(
         Whole(least=-1000, most=1000),
@@ -209,7 +245,8 @@ class NicGroup:
     defaults: Mapping[str, Any] = key(
         AnyTable("table: a NicConfig without apiVersion and kind"),
         {},
-        "Settings that hold for every claim on the group unless a class or claim sets them.",
+        "Settings that hold for every claim on the group unless a class or claim sets them, "
+        'and for every NIC that is asked for as a resource with `attach = "nri"`.',
     )
     scrub: Scrub = key(
         Choice(kind=Scrub, now=(Scrub.RESTORE,)),
@@ -231,6 +268,19 @@ class NicGroup:
         if self.allow_noiommu and "mode" not in written.at_fault and self.mode is not NicMode.VFIO:
             cursor.at("allow_noiommu").say(
                 f'is given with mode "{self.mode.value}"', rule='it goes with mode "vfio"'
+            )
+        for name in ("resource", "attach", "exclude_topology", "inject", "vhost"):
+            if name in written.given and self.door is Door.DRA and "door" not in written.at_fault:
+                cursor.at(name).warn('is not used with door "dra"')
+        if (
+            self.mode is NicMode.VFIO
+            and self.door is not Door.DRA
+            and "door" not in written.at_fault
+        ):
+            cursor.at("door").say(
+                f'is "{self.door.value}" with mode "{self.mode.value}"',
+                rule="a NIC is bound to vfio-pci for a claim, and for nobody else in this version",
+                mend='write door = "dra"',
             )
         for field in sorted({*self.claims_may} & {*self.claims_deny}):
             cursor.at("claims_deny").say(
@@ -254,6 +304,12 @@ def _check_groups(groups: tuple[NicGroup, ...], cursor: Cursor) -> None:
                 f"takes {thing}, as does group {first}{named}",
                 rule="a NIC belongs to one group",
                 mend="drop it from one of the two",
+            )
+        if other.resource and other.resource == one.resource and other.mode is not one.mode:
+            here.at("resource").say(
+                f'is "{other.resource}", as is that of group {first}',
+                rule="the groups' modes differ",
+                mend="choose another name",
             )
     _check_attributes(groups, cursor)
 

@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from berth.config.decode import Written, key, table, tables
+from berth.config.doors import Door
 from berth.config.finding import Cursor, Steps, toml_text
 from berth.config.forms import (
     PATH,
@@ -28,7 +29,7 @@ from berth.config.forms import (
 )
 from berth.config.generic import GenericGroup, check_groups
 from berth.config.gpu import GpuTable
-from berth.config.nic import Door, NicTable
+from berth.config.nic import NicTable
 from berth.model.device import Attribute
 from berth.model.names import is_dns_subdomain
 
@@ -221,6 +222,11 @@ class PluginTable:
         Path("/var/lib/kubelet/device-plugins"),
         "Kubelet's folder of device plugins. It lies there whatever `--root-dir` says.",
     )
+    device_info: Path = key(
+        PATH,
+        Path("/run/k8s.cni.cncf.io/devinfo/dp"),
+        "Folder in which CNI plugins look up what a NIC is that was asked for as a resource.",
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -258,16 +264,24 @@ class Config:
     def check(self, cursor: Cursor, written: Written) -> None:
         """What concerns several tables."""
         self._refuse_driver_domain(cursor, written)
-        for name, enabled in (("dra", self.dra.enabled), ("nic", self.nic.enabled)):
-            if self.nic.groups and not enabled:
-                cursor.at(name, "enabled").warn("is false, so no group of NICs offers anything")
-        for number, group in enumerate(self.generic):
-            if group.door in {Door.DRA, Door.BOTH} and not self.dra.enabled:
-                cursor.at("generic", number, "door").warn(
-                    f"is {toml_text(group.door)}, and [dra] enabled is false: no claim gets it"
-                )
+        if self.nic.groups and not self.nic.enabled:
+            cursor.at("nic", "enabled").warn("is false, so no group of NICs offers anything")
+        self._warn_of_closed_door(cursor)
         if self.gpu.groups and not self.gpu.enabled:
             cursor.at("gpu", "enabled").warn("is false, so no group of GPUs offers anything")
+
+    def _warn_of_closed_door(self, cursor: Cursor) -> None:
+        """Groups that are for claims, where none is served."""
+        if self.dra.enabled:
+            return
+        doors: list[tuple[Steps, Door]]
+        doors = [(("nic", "group", n), each.door) for n, each in enumerate(self.nic.groups)]
+        doors += [(("generic", n), each.door) for n, each in enumerate(self.generic)]
+        for steps, door in doors:
+            if door in {Door.DRA, Door.BOTH}:
+                cursor.at(*steps, "door").warn(
+                    f"is {toml_text(door)}, and [dra] enabled is false: no claim gets it"
+                )
 
     def _refuse_driver_domain(self, cursor: Cursor, written: Written) -> None:
         """A name in the driver's own domain is the bare name, written in another way."""

@@ -78,7 +78,7 @@ class ClaimWork:
             bindings=held.bindings,
         )
         self.arrivals = Arrivals(
-            records=held.records, nics=held.nics, notes=self.handout, status=self.status
+            records=held.holders, nics=held.nics, notes=self.handout, status=self.status
         )
         self.recovery = Recovery(
             driver=driver,
@@ -88,4 +88,5 @@ class ClaimWork:
             nics=held.nics,
             home=home,
             handout=self.handout,
+            holders=held.holders,
         )

@@ -11,9 +11,13 @@ from berth.host.sysfs import Sysfs
 from berth.model.peripheral import Door
 from berth.node.allotments import Allotments, given_shelf
 from berth.node.bindings import Bindings
+from berth.node.deviceinfofiles import DeviceInfoFiles
 from berth.node.discovery import Discovery
 from berth.node.gpus import Gpus
 from berth.node.ledger import Ledger
+from berth.node.lent import Lent
+from berth.node.nicholders import NicHolders
+from berth.node.nicloans import NicLoans
 from berth.node.nics import Nics
 from berth.node.nvml import Nvml
 from berth.node.occupancy import Occupancy
@@ -47,8 +51,9 @@ class Holdings:
         self.given = given_shelf(config.node.state_dir / "ledger")
         self.stock = Stock(config.generic, driver=config.dra.driver, folder=config.node.state_dir)
         self.gpus = _gpus(config, self._lent)
+        self.holders = NicHolders(self.records, self.given)
         self.nics = Nics(
-            self.records,
+            self.holders,
             exists=lambda identity: _exists(sysfs, identity),
             renumbered=self.ledger.rekey,
             noticed=noticed,
@@ -72,7 +77,16 @@ class Holdings:
             counters=self.gpus.counters if self.gpus is not None else None,
             given=self.given,
         )
+        self.lent = Lent(self.given, inventory=self.discovery.inventory, nics=self.nics)
         self.occupancy = Occupancy(self.gpus, self.ledger)
+        self.loans = NicLoans(
+            self.given,
+            nics=self.nics,
+            eyes=self.discovery,
+            groups=config.nic.groups,
+            boot_id=boot_id,
+            files=DeviceInfoFiles(config.plugin.device_info),
+        )
         self.allotments = Allotments(
             self.given,
             ledger=self.ledger,
@@ -80,11 +94,13 @@ class Holdings:
             files=PluginFiles(CdiStore(config.dra.driver)),
             boot_id=boot_id,
             occupancy=self.occupancy,
+            loans=self.loans,
         )
 
     def decide(self, auto: Door) -> None:
         """Settle what ``door = "auto"`` comes to."""
         self.stock.decide(auto)
+        self.discovery.decide(auto)
         if self.gpus is not None:
             self.gpus.decide(auto)
 
@@ -93,6 +109,7 @@ class Holdings:
         self.stock.reload(config.generic)
         if self.gpus is not None:
             self.gpus.reload(config.gpu)
+        self.loans.reload(config.nic.groups)
         self.discovery.reload(config.nic)
 
     def _lent(self) -> Mapping[str, str]:

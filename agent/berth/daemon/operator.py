@@ -167,6 +167,7 @@ class Operator:
             plugins=self._supervisor.statistics(),
             inventory=self._parts.held.discovery.inventory.get(),
             records=self._parts.held.records.all(),
+            given=self._parts.held.given.all(),
             node=publisher.choice if publisher is not None else None,
             nri=self._parts.nri.get(),
             nri_socket=self._parts.config.nri.socket,
@@ -204,6 +205,7 @@ class Operator:
         return Knowledge(
             records=self._parts.held.records.all(),
             inventory=self._parts.held.discovery.inventory.get(),
+            given=self._parts.held.given.all(),
             troubles=self._parts.troubles.all(),
             nri=self._parts.nri.get(),
             publication=publisher.statistics() if publisher is not None else None,

@@ -23,6 +23,7 @@ from berth.model.pod import Sandbox
 from berth.nic.config.group import policies_of
 from berth.node.bookkeeping import Bookkeeping
 from berth.node.gateway import Gateway
+from berth.node.resourcepods import ResourcePods
 from berth.node.running import Running
 from berth.node.views import Troubles
 from berth.nri.hooks import PodHooks
@@ -91,6 +92,7 @@ class Parts:
             troubles=self.troubles,
             is_ending=self._is_ending,
             running=self.running,
+            resources=ResourcePods(self.held.given, holders=self.held.holders, kubelet=pods),
         )
         self.dra = DraPlugin(
             thread=thread,

@@ -6,7 +6,8 @@ reason to fail. Among equals, a NUMA node that has all that is needed is better 
 PCIe root that has it, and of several the one whose devices have most NVLinks with each other and
 with what is chosen already, then the one whose devices are shared least (``spread``) or most
 (``pack``), then the one with the least to spare. Where several NUMA nodes have all, the one that
-has it at the fewest roots is taken.
+has it at the fewest roots is taken. Virtual functions count as shares of their physical function:
+they are spread over all of these that are equally near.
 
 Links are no domain: two GPUs may both be linked with a third and not with each other. So they are
 weighed whenever there is a choice that costs no further NUMA node or PCIe root: the next is taken
@@ -136,10 +137,10 @@ class _Choice:
         self._heaped = resource.many and resource.pack
         # Where shares are heaped on a device, it matters little with which others it is linked.
         self._linked = not self._heaped and any(unit.links for unit in resource.units)
-        loads = Counter(unit.device for unit in resource.units if unit.id not in free)
-        sign = -1 if resource.pack else 1
-        self._costs = {unit.device: sign * loads[unit.device] for unit in resource.units}
-        self._order = {device: number for number, device in enumerate(self._costs)}
+        self._loads = Counter(_bearer(unit) for unit in resource.units if unit.id not in free)
+        self._sign = -1 if resource.pack else 1
+        devices = dict.fromkeys(unit.device for unit in resource.units)
+        self._order = {device: number for number, device in enumerate(devices)}
 
     def add(self, tier: Sequence[Unit], need: int) -> None:
         """Choose so many of a tier, or as many as it has."""
@@ -239,7 +240,7 @@ class _Choice:
         """Choose of units that are near by everything but links."""
         left = sorted(units, key=self._place)
         if not self._linked or need >= len(left):
-            return left[:need]
+            return self._spread(left)[:need]
         chosen: list[Unit] = []
         while len(chosen) < need:
             before, more = [*had, *chosen], need - len(chosen) - 1
@@ -250,12 +251,30 @@ class _Choice:
             chosen.append(left.pop(ranks.index(min(ranks))))
         return chosen
 
+    def _spread(self, units: Sequence[Unit]) -> list[Unit]:
+        """Of units in their order, the first of each bearer, the second of each, and so on.
+
+        Those of one device are left in a row, for the case that they are heaped.
+        """
+        loads = Counter(self._loads)
+        turns: dict[str, int] = {}
+        for unit in units:
+            bearer = unit.bearer
+            turns[unit.id] = loads[bearer] if bearer else self._cost(unit)
+            loads[bearer] += 1
+        return sorted(units, key=lambda unit: turns[unit.id])
+
     def _place(self, unit: Unit) -> tuple[int, int]:
         # All shares of a device in a row, for the case that they are heaped.
         return self._cost(unit), self._order.get(unit.device, len(self._order))
 
     def _cost(self, unit: Unit) -> int:
-        return self._costs.get(unit.device, 0)
+        return self._sign * self._loads[_bearer(unit)]
+
+
+def _bearer(unit: Unit) -> str:
+    """What a unit is a share of: the PF of a VF, else the device itself."""
+    return unit.bearer or unit.device
 
 
 def _pieces(units: Iterable[Unit], need: int, domain: Domain) -> int:

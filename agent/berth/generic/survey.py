@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from berth.config import nic
+from berth.config.doors import settled
 from berth.config.finding import toml_text
 from berth.config.forms import listed
 from berth.config.generic import GenericGroup
@@ -143,7 +143,7 @@ class _Surveyor:
             same: Other nodes that would be the same device.
         """
         group, node = subject.group, subject.node
-        door = _door(group, self.auto)
+        door = settled(group.door, self.auto)
         nodes, made, reason = self._made(subject, groups, same)
         numa = node.pci.numa_node if node.pci is not None else None
         return Peripheral(
@@ -187,10 +187,6 @@ class _Surveyor:
 def resource_of(group: GenericGroup, driver: str) -> str:
     """Name of the resource of a group's devices at the plugin door."""
     return group.resource or f"{driver}/{group.name}"
-
-
-def _door(group: GenericGroup, auto: Door) -> Door:
-    return auto if group.door is nic.Door.AUTO else Door(group.door.value)
 
 
 def _refused(

@@ -10,7 +10,8 @@ from typing import Final
 
 import attrs
 
-from berth.config.gpu import GpuTable, Inject, Prefer
+from berth.config.doors import Inject
+from berth.config.gpu import GpuTable, Prefer
 from berth.config.gpumatch import GpuType
 from berth.gpu.attributes import gpu_attributes, mig_attributes
 from berth.gpu.counters import MIB, capacities, consumption

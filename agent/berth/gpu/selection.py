@@ -12,9 +12,9 @@ from collections.abc import Collection, Sequence
 
 import attrs
 
-from berth.config.gpu import GpuGroup, GpuShare, GpuTable, Inject
+from berth.config.doors import Inject, settled
+from berth.config.gpu import GpuGroup, GpuShare, GpuTable
 from berth.config.gpumatch import GpuMatch, GpuType
-from berth.config.nic import Door as WrittenDoor
 from berth.model.device import Exclusion
 from berth.model.peripheral import Door
 
@@ -71,7 +71,7 @@ def terms_of(features: Features, table: GpuTable, *, auto: Door) -> Terms:
         return Terms(exclusion=Exclusion(reason="overlap", detail=detail))
     group = groups[0] if groups else None
     written = (group.door if group is not None else None) or table.door
-    door = auto if written is WrittenDoor.AUTO else Door(written.value)
+    door = settled(written, auto)
     share = _share(features, group)
     resource = (group.resource if group is not None else "") or _resource(features, share)
     return Terms(

@@ -31,6 +31,7 @@ from berth.host.netlink.rdma import get_system, parse_shared
 from berth.host.netlink.route import RTM_NEWROUTE, RTN_UNICAST, Route, dump_routes, parse_route
 from berth.host.netlink.rtnl import Rtnl
 from berth.host.netlink.socket import NETLINK_RDMA, Netlink
+from berth.host.nicnodes import NicNodeReader, NicNodes
 from berth.host.sysfs import Bearer, PciFunction, Port, Sysfs
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -77,6 +78,7 @@ class HostScan:
         products: What a model of PCI function is called, by `PciFunction.model`.
         rdma_netns: ``shared`` when all namespaces see each RDMA device, else ``exclusive``; empty
             without RDMA.
+        nodes: Device nodes that programs reach NICs by.
     """
 
     boot_id: str
@@ -91,6 +93,7 @@ class HostScan:
     ways: tuple[tuple[str, Route], ...] = ()
     products: Mapping[str, str] = attrs.field(factory=dict)
     rdma_netns: str = ""
+    nodes: NicNodes = attrs.field(factory=NicNodes)
 
 
 def read_boot_id(path: Path = BOOT_ID) -> str:
@@ -121,6 +124,7 @@ class Scanner:
         sysfs: Where the machine is read.
         product: Gives the name of the model of a PCI function, by its address; empty when unknown.
         home: Opens the kernel's tables.
+        nodes: Reads device nodes.
     """
 
     def __init__(
@@ -129,8 +133,10 @@ class Scanner:
         *,
         product: Callable[[str], str] = lambda _: "",
         home: Callable[[], Rtnl] = Rtnl.home,
+        nodes: NicNodeReader | None = None,
     ) -> None:
         self._sysfs = sysfs
+        self._nodes = nodes or NicNodeReader()
         self._home = home
         self._product = product
         self._products: dict[str, str] = {}
@@ -175,6 +181,7 @@ class Scanner:
                 ways=tuple(_ways(tables, toward)),
                 products=self._name_products(functions),
                 rdma_netns=_rdma_netns() if any(f.rdma for f in functions) else "",
+                nodes=self._nodes.read(name for f in functions for name in f.rdma),
             )
 
     def _links_and_devices(

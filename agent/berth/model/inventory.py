@@ -18,6 +18,7 @@ class Inventory:
     Attributes:
         nics: Every NIC seen or held, offered or not, ordered by name.
         peripherals: Every other device that a group selects or somebody holds, ordered by name.
+        listings: What the device plugin hands out of NICs, ordered by name.
         devices: What is to be published, in publication order.
         counter_sets: What devices may draw on, whether one does or not, ordered by name.
         warnings: What an operator should know of this snapshot, one sentence each.
@@ -25,6 +26,7 @@ class Inventory:
 
     nics: tuple[Nic, ...] = ()
     peripherals: tuple[Peripheral, ...] = ()
+    listings: tuple[Peripheral, ...] = ()
     devices: tuple[Device, ...] = ()
     counter_sets: tuple[CounterSet, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -43,6 +45,16 @@ class Inventory:
     def peripheral_by_name(self) -> Mapping[str, Peripheral]:
         """Peripherals by their slice name."""
         return {peripheral.name: peripheral for peripheral in self.peripherals}
+
+    @cached_property
+    def listing_by_name(self) -> Mapping[str, Peripheral]:
+        """What the device plugin hands out of a NIC, by the NIC's slice name."""
+        return {listing.name: listing for listing in self.listings}
+
+    @property
+    def pluggable(self) -> tuple[Peripheral, ...]:
+        """What the device plugin may hand out, of whatever sort."""
+        return (*self.peripherals, *self.listings)
 
     @cached_property
     def device_by_name(self) -> Mapping[str, Device]:

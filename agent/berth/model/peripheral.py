@@ -2,7 +2,8 @@
 
 A NIC is moved into its pod; a peripheral stays where it is, and its container is given nodes,
 mounts and environment. GPUs and the devices of ``[[generic]]`` groups come to this one value, so
-that what hands them out (the ledger, both doors) needs to know no kind.
+that what hands them out (the ledger, both doors) needs to know no kind. So does what the device
+plugin hands out of a NIC: whoever moves it, the container is given nodes and environment.
 """
 
 from __future__ import annotations
@@ -43,14 +44,34 @@ class Door(Enum):
 
 
 @attrs.frozen(kw_only=True)
+class PciInfo:
+    """What programs in a container, and CNI plugins, are told of a NIC that was given.
+
+    Attributes:
+        address: Its PCI address; its slice name where it has none.
+        pf: Address of the PF that it is a VF of; empty for others.
+        rdma_device: Name of the RDMA device on it; empty without one.
+        vhost: Node of the host's packet queue; empty where that is not given.
+        sections: What the container's environment says of it, by subject and name.
+    """
+
+    address: str
+    pf: str = ""
+    rdma_device: str = ""
+    vhost: str = ""
+    sections: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
 class Peripheral:
     """One device that discovery saw and a group selects.
 
     Attributes:
         identity: What the thing is, physically: the same over reboots and renumbering.
         name: Its name in slices, a DNS label.
-        kind: Class of its CDI names: ``gpu``, ``vfio``, ``generic``.
-        type: Value of its attribute ``type``: ``gpu``, ``mig``, ``vfio``, ``generic``.
+        kind: Class of its CDI names: ``gpu``, ``vfio``, ``generic``, ``nic``.
+        type: Value of its attribute ``type``: ``gpu``, ``mig``, ``vfio``, ``generic``, ``nic``,
+            ``nic-shared``.
         keys: What it is in the ledger; two devices that share a key are never held by two at once.
         door: The doors it is offered at; ``auto`` is decided before.
         resource: Extended resource name at the plugin door; empty when that door is closed.
@@ -63,6 +84,12 @@ class Peripheral:
         numa: NUMA nodes that it is near to; empty when the machine does not say.
         pcie_root: PCIe root complex, as in the standard attribute; empty when it is none's.
         links: NVLinks that it has with others, by the slice names of those.
+        bearer: What carries it beside others that are spread over all such, as a PF does its VFs;
+            empty for a device of its own.
+        stays: It keeps its place in the device plugin's list, as unhealthy, while it is excluded.
+        guarded: The node may need it itself from one moment to the next, so the machine is looked
+            at anew before the device plugin gives it.
+        info: What is told of it by its address; ``None`` for what is no NIC.
         consumes: What it draws from counter sets while it is allocated.
         only_counted: It is another form of something, and offered to claims only where counters
             keep the scheduler from giving both.
@@ -92,6 +119,10 @@ class Peripheral:
     numa: tuple[int, ...] = ()
     pcie_root: str = ""
     links: Mapping[str, int] = attrs.field(factory=dict)
+    bearer: str = ""
+    stays: bool = False
+    guarded: bool = False
+    info: PciInfo | None = None
     attributes: Mapping[str, Attribute] = attrs.field(factory=dict)
     capacity: Mapping[str, Capacity] = attrs.field(factory=dict)
     consumes: tuple[Consumption, ...] = ()
@@ -123,7 +154,16 @@ class Peripheral:
         Kubelet's answer has no place for hooks and groups.
         """
         beyond = any(edits.hooks or edits.gids for edits in (self.edits, self.common))
-        return self.inject == "cdi" or (self.inject == "auto" and beyond)
+        # A CDI file names no device that a container gets nothing of.
+        wanted = self.inject == "cdi" and bool(self.edits)
+        return wanted or (self.inject == "auto" and beyond)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the device plugin lists it: offered there, or held through it."""
+        if self.door is Door.DRA:
+            return False
+        return self.exclusion is None or self.stays or bool(self.held_by)
 
     def absent(self) -> Peripheral:
         """The device when it was removed while it is held: names and keys stay, its nodes do not.

@@ -24,6 +24,7 @@ class Unit:
         numa: NUMA nodes that it is near to.
         pcie_root: PCIe root complex; empty when it is none's.
         links: Direct links that its device has with others (NVLink), by the names of those.
+        bearer: What its load is counted by: the PF of a VF; empty for the device itself.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Unit:
     numa: tuple[int, ...] = ()
     pcie_root: str = ""
     links: Mapping[str, int] = attrs.field(factory=dict)
+    bearer: str = ""
 
 
 @attrs.frozen(kw_only=True)

@@ -66,6 +66,10 @@ class Subject:
         return type_of(self.group)
 
 
+SHARED: Final = "nic-shared"
+"""Type of a parent that is divided among several."""
+
+
 def type_of(group: NicGroup) -> str:
     """The type of the devices of a group."""
     return _TYPES[group.mode]
@@ -73,7 +77,7 @@ def type_of(group: NicGroup) -> str:
 
 _TYPES: Final = {
     NicMode.EXCLUSIVE: "nic",
-    NicMode.SHARED: "nic-shared",
+    NicMode.SHARED: SHARED,
     NicMode.VFIO: VFIO_TYPE,
 }
 

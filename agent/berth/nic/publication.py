@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from berth.config.nic import NicGroup, NicTable
-from berth.model.device import Attribute, Capacity, CapacityRange, Device, NicMode
+from berth.model.device import Attribute, Capacity, CapacityRange, Device, NicMode, Taint
 from berth.nic.attributes import KEYS_LIMIT, Attributes, Keys, Subject, keys_of
 
 TEXT_LIMIT: Final = 64
@@ -40,10 +40,11 @@ class Offer:
 
 @attrs.frozen(kw_only=True)
 class Held:
-    """A NIC that a claim holds alone.
+    """A NIC that somebody holds alone.
 
     Attributes:
-        attributes: As they were when the claim was prepared.
+        attributes: As they were when it was given.
+        taints: What keeps claims from it besides that one has it.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Held:
     type: str
     group: str
     attributes: Attributes
+    taints: tuple[Taint, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -123,6 +125,7 @@ def _kept(held: Held, keys: Keys) -> Device:
         type=held.type,
         group=held.group,
         attributes=attributes,
+        taints=held.taints,
         bucket=f"{held.group}/{attributes.get('pfPciBusID') or held.identity}",
     )
 

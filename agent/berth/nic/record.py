@@ -8,6 +8,9 @@ crash point the truth is at the recorded stage or one step beyond it::
                   +-----------------------------------------------+   (a new sandbox of the pod)
 
 ``lost`` ends it from anywhere: the device itself is gone.
+
+A NIC that a CNI plugin moves is ``lent`` instead, from before it was given until it is put back;
+where it is meanwhile is that plugin's affair.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ class Stage(Enum):
     RETURNING = "returning"
     HOME = "home"
     LOST = "lost"
+    LENT = "lent"
 
 
 @attrs.frozen(kw_only=True)
@@ -152,4 +156,4 @@ class NicRecord:
     def is_touched(self) -> bool:
         """Something was done to it, or may have been, that is not known to be undone."""
         begun = self.stage is Stage.RESERVED and self.originals is not None
-        return self.is_away or begun or self.stage is Stage.STAGED
+        return self.is_away or begun or self.stage in {Stage.STAGED, Stage.LENT}

@@ -11,7 +11,7 @@ Source: gpu-and-health.md §5.1, §5.2, L1 to L4, L9.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -20,13 +20,14 @@ import trio
 
 from berth.errors import BerthError, ClaimError
 from berth.model.claim import ClaimRef
-from berth.model.edits import Edits, clash, joined
+from berth.model.edits import Edits, joined
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
-from berth.model.resource import Grant, Resource, Unit
+from berth.model.resource import Grant, Resource
+from berth.nic.deviceinfo import environment
+from berth.node import units
 from berth.node.claimstatus import now_text
 from berth.node.document import given_from_bytes, to_bytes
-from berth.node.equipment import of_resource
 from berth.node.given import Given, GivenDevice
 from berth.node.ledger import Conflict, Ledger, PluginHolder
 from berth.node.occupancy import Occupancy
@@ -60,6 +61,34 @@ class Files(Protocol):
         ...
 
 
+class Loans(Protocol):
+    """Who sees to NICs before and after they are given; see `berth.node.nicloans.NicLoans`."""
+
+    async def look(self, resource: str, ids: Collection[str]) -> Inventory:
+        """Look at the machine anew."""
+        ...
+
+    def draft(self, given: Given) -> Given:
+        """Say what shall be done to its NICs."""
+        ...
+
+    async def ready(self, given: Given, replaced: Iterable[Given] = ()) -> Given:
+        """Make its NICs ready, and write it down."""
+        ...
+
+    async def renew(self, given: Given) -> Given:
+        """Make ready anew what another boot has changed."""
+        ...
+
+    async def adopt(self, given: Given) -> Given:
+        """Say what shall be done to NICs of which kubelet tells and no record does."""
+        ...
+
+    async def end(self, uid: str) -> bool:
+        """Bring its NICs home; gives whether all are."""
+        ...
+
+
 class Allotments:
     """Lists resources, and gives devices to containers that ask for them.
 
@@ -70,6 +99,7 @@ class Allotments:
         boot_id: Of this boot.
         new_uid: Names for what is given.
         occupancy: Refuses what somebody uses whom no hold explains.
+        loans: Sees to NICs; ``None`` where the device plugin gives none.
 
     Attributes:
         resources: Every resource with its units; one that became empty stays, with none.
@@ -86,6 +116,7 @@ class Allotments:
         boot_id: str,
         new_uid: Callable[[], str] = lambda: uuid.uuid4().hex,
         occupancy: Occupancy | None = None,
+        loans: Loans | None = None,
     ) -> None:
         self.resources: Latest[tuple[Resource, ...]] = Latest(())
         self.requests: Latest[int] = Latest(0)
@@ -96,6 +127,7 @@ class Allotments:
         self._boot_id = boot_id
         self._new_uid = new_uid
         self._occupancy = occupancy
+        self._loans = loans
         self._giving = trio.Lock()
 
     async def load(self) -> None:
@@ -108,9 +140,11 @@ class Allotments:
         for sentence in await self._given.load():
             _log.warning("record of the device plugin set aside", reason=sentence)
         for one in self._given.all():
-            known = one
-            if one.boot_id != self._boot_id:
-                known = one.after_reboot(self._boot_id)
+            known = one if one.boot_id == self._boot_id else one.after_reboot(self._boot_id)
+            if not known.prepared:
+                # Kubelet was never told of it.
+                known = attrs.evolve(known, revoked=True)
+            if known != one:
                 await self._given.put_or_note(known)
             self._ledger.restore(known.holds)
 
@@ -127,10 +161,10 @@ class Allotments:
         Raises:
             ClaimError: An id is not known or cannot be used now, two are of one device, a claim has
                 one, or somebody uses one whom no hold explains.
-            HostError: The disk refused; nothing is given.
+            BerthError: The disk refused, or a NIC could not be made ready; nothing is given.
         """
         async with self._giving:
-            chosen = self._find(resource, ids)
+            chosen = units.find(await self._see(resource, ids), resource, ids)
             new = Given(
                 holder=PluginHolder(
                     uid=self._new_uid(), resource=resource, ids=tuple(ids), since=now_text()
@@ -138,16 +172,19 @@ class Allotments:
                 devices=chosen,
                 boot_id=self._boot_id,
             )
+            new = self._loans.draft(new) if self._loans is not None else new
             replaced = self._take(new)
             try:
                 await self._require_unoccupied(new, replaced)
-                await self._given.put(new)
+                await self._make_ready(new, replaced)
             except BaseException:
-                self._ledger.release(new.holder.uid)
-                self._put_back(replaced)
+                with trio.CancelScope(shield=True):
+                    if await self._is_undone(new):
+                        self._ledger.release(new.uid)
+                        self._put_back(replaced)
                 raise
             for old in replaced:
-                await self._shrink(old.without(frozenset(ids)))
+                await self._shrink(old.uid, frozenset(ids))
         self.requests.set(self.requests.get() + 1)
         _log.info("devices given", resource=resource, ids=",".join(ids))
         return self._grant(resource, chosen)
@@ -158,13 +195,16 @@ class Allotments:
         Raises:
             HostError: The disk refused.
         """
-        async with self._giving:
+        async with self._giving, self._given.lock(given.uid):
             if self._is_still(given):
-                self._ledger.renew(given.holds)
-                await self._given.put(given)
+                # Where its NICs are may have become known since kubelet was asked.
+                known = self._given.get(given.uid) or given
+                now = attrs.evolve(known, holder=given.holder, bound=given.bound)
+                self._ledger.renew(now.holds)
+                await self._given.put(now)
 
     async def free(self, given: Given) -> None:
-        """Nobody has it any more.
+        """Nobody has it any more; while a NIC of it is not home it stays held, to be tried again.
 
         Raises:
             HostError: The disk refused; it stays held.
@@ -172,19 +212,65 @@ class Allotments:
         async with self._giving:
             if not self._is_still(given):
                 return
-            await self._given.delete(given.holder.uid)
-            self._ledger.release(given.holder.uid)
+            if self._loans is not None and not await self._loans.end(given.uid):
+                return
+            await self._given.delete(given.uid)
+            self._ledger.release(given.uid)
         _log.info("devices free again", resource=given.holder.resource, was=given.holder)
+
+    async def renew(self) -> None:
+        """Make true anew what was given in another life or boot; what fails is tried again."""
+        for one in self._given.all() if self._loans is not None else ():
+            async with self._giving:
+                try:
+                    await self._renew(one)
+                except BerthError as error:
+                    _log.warning("NICs not planned anew", was=one.holder, reason=error)
+
+    async def _renew(self, one: Given) -> None:
+        known = self._given.get(one.uid)
+        if known is None or self._loans is None:
+            return
+        now = await self._loans.renew(known)
+        if now.holds != known.holds:
+            self._ledger.renew(now.holds)
 
     async def rebuild(self, given: Given) -> None:
         """Kubelet shows what no record of ours tells of: it counts as held from now on.
 
         Raises:
-            HostError: The disk refused.
+            BerthError: The machine cannot be read, or the disk refused.
         """
         async with self._giving:
             self._ledger.restore(given.holds)
+            if self._loans is not None and not self._is_claimed(given):
+                given = await self._loans.adopt(given)
             await self._given.put(given)
+
+    async def _see(self, resource: str, ids: Collection[str]) -> Inventory:
+        """What the machine has; looked at anew where the node itself may need a device by now."""
+        inventory = self._inventory.get()
+        if self._loans is None:
+            return inventory
+        guarded = any(one.guarded for one in units.named(inventory, resource, ids))
+        return await self._loans.look(resource, ids) if guarded else inventory
+
+    async def _make_ready(self, new: Given, replaced: Sequence[Given]) -> None:
+        if self._loans is not None:
+            await self._loans.ready(new, replaced)
+        else:
+            await self._given.put(new)
+
+    async def _is_undone(self, new: Given) -> bool:
+        """Undo what could not be given; else it stays, to be freed as soon as its NICs are home."""
+        try:
+            if self._loans is not None and not await self._loans.end(new.uid):
+                return False
+            await self._given.delete(new.uid)
+        except BerthError as error:
+            _log.warning("allocation not wholly undone", resource=new.holder.resource, reason=error)
+            return self._given.get(new.uid) is None
+        return True
 
     async def _require_unoccupied(self, new: Given, replaced: Iterable[Given]) -> None:
         """Refuse what somebody uses; a holder that is replaced may be ending yet."""
@@ -199,40 +285,24 @@ class Allotments:
         known = self._given.get(given.holder.uid)
         return known is not None and known.holder.ids == given.holder.ids
 
-    async def _shrink(self, rest: Given) -> None:
+    def _is_claimed(self, given: Given) -> bool:
+        """Whether a claim has a part of it too; then nothing more is done to that."""
+        others = (one for hold in given.holds for one in self._ledger.holders(hold.key))
+        return any(isinstance(one.holder, ClaimRef) for one in others)
+
+    async def _shrink(self, uid: str, ids: frozenset[str]) -> None:
+        """Let a former holder have these ids no more."""
         try:
-            if rest.devices:
-                await self._given.put(rest)
-            else:
-                await self._given.delete(rest.holder.uid)
+            async with self._given.lock(uid):
+                known = self._given.get(uid)
+                rest = known.without(ids) if known is not None else None
+                if rest is not None and rest.devices:
+                    await self._given.put(rest)
+                else:
+                    await self._given.delete(uid)
         except BerthError as error:
             # What the lists do not show is freed by the next ones.
             _log.warning("record of a former holder stays for now", reason=error)
-
-    def _find(self, resource: str, ids: Sequence[str]) -> tuple[GivenDevice, ...]:
-        units = _by_id(self._inventory.get().peripherals, resource)
-        for number, id_ in enumerate(ids):
-            if id_ not in units:
-                raise ClaimError(
-                    f"{resource}: id {id_}",
-                    "is not known here",
-                    rule="kubelet must ask for what was listed",
-                    mend="`berth devices` shows what there is; the list is sent again on change",
-                )
-            if id_ in ids[:number]:
-                raise ClaimError(f"{resource}: id {id_}", "is asked for twice")
-            if units[id_].obstacle:
-                raise ClaimError(
-                    f"{resource}: id {id_}",
-                    units[id_].obstacle,
-                    mend="the list tells kubelet so; `berth devices` shows when it is back",
-                )
-        chosen = tuple(
-            GivenDevice(id=id_, peripheral=attrs.evolve(units[id_], held_by=())) for id_ in ids
-        )
-        _require_different(resource, chosen)
-        _require_apart(resource, chosen)
-        return chosen
 
     def _take(self, new: Given) -> tuple[Given, ...]:
         """Take the holds of ``new``, from older holders of this door where they have them."""
@@ -283,7 +353,9 @@ class Allotments:
             if not device.peripheral.is_by_cdi
             for edits in (device.peripheral.common, device.peripheral.edits)
         ]
-        marked = Edits(env=(mark(resource, [device.id for device in chosen]),))
+        infos = [device.peripheral.info for device in chosen]
+        told = environment(resource, [info for info in infos if info is not None])
+        marked = Edits(env=(*told, mark(resource, [device.id for device in chosen])))
         return Grant(
             edits=joined((*parts, marked)),
             cdi_ids=tuple(
@@ -294,72 +366,6 @@ class Allotments:
         )
 
     async def _list(self, inventory: Inventory) -> None:
-        await self._files.write(one for one in inventory.peripherals if one.door.opens_plugin)
-        names = {one.name for one in self.resources.get()}
-        names |= {one.resource for one in inventory.peripherals if one.door.opens_plugin}
-        self.resources.set(
-            tuple(self._resource(inventory, name) for name in sorted(filter(None, names)))
-        )
-
-    def _resource(self, inventory: Inventory, name: str) -> Resource:
-        listed = of_resource(inventory.peripherals, name)
-        return Resource(
-            name=name,
-            units=tuple(unit for one in listed for unit in self._units_of(one)),
-            pack=any(one.pack for one in listed),
-            many=any(one.many for one in listed),
-        )
-
-    def _units_of(self, one: Peripheral) -> Iterable[Unit]:
-        """A device's ids; as many of them are unhealthy as claims have slots of it."""
-        holds = {hold for key in one.keys for hold in self._ledger.holders(key)}
-        by_claims = [hold for hold in holds if isinstance(hold.holder, ClaimRef)]
-        taken = sum({(h.holder.uid, h.share): h.slots for h in by_claims}.values())
-        if any(hold.share is None for hold in by_claims):
-            taken = len(one.ids)
-        given = {id_ for h in holds if isinstance(h.holder, PluginHolder) for id_ in h.holder.ids}
-        free = [id_ for id_ in one.ids if id_ not in given]
-        closed = set(free[len(free) - min(taken, len(free)) :])
-        for id_ in one.ids:
-            yield Unit(
-                id=id_,
-                device=one.name,
-                healthy=not one.unhealthy and id_ not in closed,
-                held=id_ in closed or id_ in given,
-                numa=one.numa,
-                pcie_root=one.pcie_root,
-                links=one.links,
-            )
-
-
-def _by_id(peripherals: Iterable[Peripheral], resource: str) -> Mapping[str, Peripheral]:
-    return {
-        id_: one
-        for one in peripherals
-        if one.resource == resource and one.door.opens_plugin
-        for id_ in one.ids
-    }
-
-
-def _require_different(resource: str, chosen: Sequence[GivenDevice]) -> None:
-    """Two shares of one device give a container nothing that one does not give."""
-    names = [device.peripheral.name for device in chosen]
-    for device in chosen:
-        name = device.peripheral.name
-        if names.count(name) > 1 and not device.peripheral.many:
-            raise ClaimError(
-                f"{resource}: {name}",
-                "is asked for in several shares by one container",
-                rule="a container takes one share of a device",
-                mend=f"ask for one of {resource}, or for devices of another group",
-            )
-
-
-def _require_apart(resource: str, chosen: Sequence[GivenDevice]) -> None:
-    path = clash(device.peripheral.edits for device in chosen)
-    if path:
-        raise ClaimError(
-            resource,
-            f"two of the devices would both be {path} in the container",
-            mend="put {index} into the group's rename, or ask for one device in each container",
-        )
+        await self._files.write(one for one in inventory.pluggable if one.door.opens_plugin)
+        known = (one.name for one in self.resources.get())
+        self.resources.set(units.resources(inventory, self._ledger, known))

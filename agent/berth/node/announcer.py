@@ -30,7 +30,7 @@ from berth.host.netlink.link import Link
 from berth.host.netlink.socket import Sender, send_now
 from berth.nic.announce import Sight, look_after, waits_for_carrier, waits_for_search
 from berth.nic.record import NicRecord, Stage
-from berth.node.records import Records
+from berth.node.nicholders import NicHolder, NicHolders
 from berth.runtime.logs import get_log
 from berth.runtime.threads import run_in_thread
 
@@ -71,12 +71,12 @@ class Announcer:
     """Completes what could not be completed in the hook's time.
 
     Args:
-        noticed: Called with the claim's UID when its record says something new.
+        noticed: Called with the holder's UID when its record says something new.
         send: The seam of crash tests.
     """
 
     def __init__(
-        self, records: Records, *, noticed: Callable[[str], None], send: Sender = send_now
+        self, records: NicHolders, *, noticed: Callable[[str], None], send: Sender = send_now
     ) -> None:
         self._records = records
         self._noticed = noticed
@@ -193,11 +193,11 @@ class Announcer:
                 with trio.CancelScope(shield=True):
                     await self._records.put_or_note(record.with_nic(index, new))
                 self._noticed(uid)
-                _tell(record.claim, now, new)
+                _tell(record, now, new)
 
 
-def _tell(claim: object, before: NicRecord, after: NicRecord) -> None:
-    fields = {"device": after.device, "claim": claim}
+def _tell(record: NicHolder, before: NicRecord, after: NicRecord) -> None:
+    fields = {"device": after.device, **record.told_as}
     if after.duplicates and after.duplicates != before.duplicates:
         _log.warning(
             "addresses of a NIC are another station's", ips=",".join(after.duplicates), **fields

@@ -1,4 +1,4 @@
-"""What a hook does with prepared claims: their NICs go into a sandbox and come home from it.
+"""What a hook does with whoever has NICs: they go into the pod's sandbox and come home from it.
 
 An arrival is complete when its record says so and containers can read of it; until then the NIC
 counts as missing. What cannot be completed is taken back.
@@ -18,8 +18,8 @@ from berth.errors import BerthError
 from berth.nic.record import SandboxRef
 from berth.node.claimstatus import StatusSink
 from berth.node.ending import Returns
+from berth.node.nicholders import NicHolder, NicHolders, nics_of
 from berth.node.record import ClaimRecord
-from berth.node.records import Records
 from berth.runtime.logs import get_log
 from berth.runtime.threads import Decision
 
@@ -35,12 +35,12 @@ class Moves(Returns, Protocol):
 
     async def attach(
         self, uids: Iterable[str], sandbox: SandboxRef, *, limit_s: float, decision: Decision
-    ) -> tuple[ClaimRecord, ...]:
-        """Bring every NIC of the claims into the sandbox, or none."""
+    ) -> tuple[NicHolder, ...]:
+        """Bring every NIC of these holders into the sandbox, or none."""
         ...
 
-    async def verify(self, record: ClaimRecord, sandbox: SandboxRef) -> tuple[str, ...]:
-        """Devices of the claim whose link is not in the sandbox now."""
+    async def verify(self, record: NicHolder, sandbox: SandboxRef) -> tuple[str, ...]:
+        """Devices of the holder whose link is not in the sandbox now."""
         ...
 
 
@@ -53,9 +53,14 @@ class Notes(Protocol):
 
 
 class Arrivals:
-    """Brings prepared claims' NICs into sandboxes and home."""
+    """Brings NICs into sandboxes and home, of claims and of what was asked for as a resource.
 
-    def __init__(self, *, records: Records, nics: Moves, notes: Notes, status: StatusSink) -> None:
+    Only claims have files that containers read, and a status.
+    """
+
+    def __init__(
+        self, *, records: NicHolders, nics: Moves, notes: Notes, status: StatusSink
+    ) -> None:
         self._records = records
         self._nics = nics
         self._notes = notes
@@ -64,7 +69,7 @@ class Arrivals:
     async def attach(
         self, uids: Iterable[str], sandbox: SandboxRef, *, limit_s: float, decision: Decision
     ) -> None:
-        """Bring the claims' NICs into a sandbox, and complete what containers read of them.
+        """Bring the holders' NICs into a sandbox, and complete what containers read of them.
 
         Raises:
             ClaimError: A NIC could not be attached; none of them is there.
@@ -96,7 +101,7 @@ class Arrivals:
             self.tell_status(uid)
 
     async def missing(self, uids: Iterable[str], sandbox: SandboxRef) -> tuple[str, ...]:
-        """Devices of the claims that are not in the sandbox now, or not told of in files yet.
+        """Devices of the holders that are not in the sandbox now, or not told of in files yet.
 
         A NIC that comes late is in the pod a moment before that is recorded, and another moment
         before its containers could read of it.
@@ -109,9 +114,9 @@ class Arrivals:
             record = self._records.get(uid)
             if record is not None:
                 missing.extend(
-                    device.result.device
-                    for device in record.devices
-                    if device.nic is not None and not device.is_told
+                    nic.device
+                    for index, nic in nics_of(record)
+                    if not record.devices[index].is_told
                 )
         return tuple(dict.fromkeys(missing))
 
@@ -119,15 +124,21 @@ class Arrivals:
         """Tell the API server what the records of these claims say now; never blocks."""
         for uid in uids:
             record = self._records.get(uid)
-            if record is not None and not record.revoked:
+            if isinstance(record, ClaimRecord) and not record.revoked:
                 self._status.tell(record)
 
-    async def _complete(self, record: ClaimRecord) -> None:
+    async def _complete(self, record: NicHolder) -> None:
         """Tell containers how the NICs look, if that differs from what they were told."""
-        async with self._records.lock(record.claim.uid):
-            current = self._records.get(record.claim.uid)
-            if current is None:
-                return
+        current = await self._told(record) if isinstance(record, ClaimRecord) else record
+        if current is not None:
+            _tell(current)
+
+    async def _told(self, record: ClaimRecord) -> ClaimRecord | None:
+        """The claim's record once its files are written; ``None`` if it has been undone since."""
+        async with self._records.lock(record.uid):
+            current = self._records.get(record.uid)
+            if not isinstance(current, ClaimRecord):
+                return None
             devices = tuple(
                 attrs.evolve(device, told=device.nic.network) if device.nic is not None else device
                 for device in current.devices
@@ -137,25 +148,27 @@ class Arrivals:
                 await self._notes.write_metadata(current)
                 await self._records.put(current)
         self._status.tell(current)
-        for device in current.devices:
-            if device.nic is not None and device.nic.network is not None:
-                _log.info(
-                    "NIC attached",
-                    device=device.result.device,
-                    claim=current.claim,
-                    pod=device.nic.sandbox.pod if device.nic.sandbox else "",
-                    name=device.nic.network.interface_name,
-                    ips=",".join(device.nic.network.ips) or "-",
-                )
+        return current
 
     def _in_sandbox(self, sandbox_id: str) -> tuple[str, ...]:
         return tuple(
-            record.claim.uid
+            record.uid
             for record in self._records.all()
             if any(
-                device.nic is not None
-                and device.nic.sandbox is not None
-                and device.nic.sandbox.id == sandbox_id
-                for device in record.devices
+                nic.sandbox is not None and nic.sandbox.id == sandbox_id
+                for _, nic in nics_of(record)
             )
         )
+
+
+def _tell(record: NicHolder) -> None:
+    for _, nic in nics_of(record):
+        if nic.network is not None:
+            _log.info(
+                "NIC attached",
+                device=nic.device,
+                **record.told_as,
+                pod=nic.sandbox.pod if nic.sandbox else "",
+                name=nic.network.interface_name,
+                ips=",".join(nic.network.ips) or "-",
+            )

@@ -139,6 +139,7 @@ class Bookkeeping:
         now_s = trio.current_time()
         # What is given while kubelet answers is younger than the answer, and asked about anew.
         self._answered = self._allotments.requests.version
+        await self._allotments.renew()
         asked = self._given.all()
         self._know(asked, now_s)
         try:
@@ -174,6 +175,9 @@ class Bookkeeping:
 
     def _judge(self, one: Given, look: Look) -> Judgement:
         uid = one.holder.uid
+        if one.revoked:
+            # It has ended; what is left is a NIC that was not home.
+            return Judgement(finding=Finding.FREE, given=one)
         return judge(
             one,
             look,
@@ -251,8 +255,8 @@ async def _attempt(step: Awaitable[None]) -> str:
 
 
 def _units(inventory: Inventory) -> Mapping[tuple[str, str], Peripheral]:
-    return {(one.resource, id_): one for one in inventory.peripherals for id_ in one.ids}
+    return {(one.resource, id_): one for one in inventory.pluggable for id_ in one.ids}
 
 
 def _identities(inventory: Inventory) -> frozenset[str]:
-    return frozenset(one.identity for one in inventory.peripherals if one.ids)
+    return frozenset(one.identity for one in inventory.pluggable if one.ids)

@@ -27,7 +27,7 @@ from berth.host.sysfs import Sysfs
 from berth.host.uevents import ProductNames, Uevent
 from berth.model.device import CounterSet, Exclusion
 from berth.model.inventory import Inventory
-from berth.model.peripheral import Peripheral
+from berth.model.peripheral import Door, Peripheral
 from berth.node.given import Given
 from berth.node.journal import InventoryJournal
 from berth.node.machinewatch import Watch, watch_machine
@@ -136,6 +136,7 @@ class Discovery:
         self._toward = toward
         self._own_addresses = own_addresses
         self._stirred = stirred
+        self._auto = Door.DRA
         self._closed: Exclusion | None = None
         self._refused: dict[str, str] = {}
         self._memory = Memory()
@@ -185,6 +186,12 @@ class Discovery:
         self._memory = attrs.evolve(self._memory, pins={})
         self._journal = InventoryJournal()
         self.look_again()
+
+    def decide(self, auto: Door) -> None:
+        """Settle what ``door = "auto"`` comes to, for NICs that are free."""
+        if auto is not self._auto:
+            self._auto = auto
+            self.look_again()
 
     def close(self, reason: Exclusion | None) -> None:
         """Offer no free NIC for ``reason``, or offer them again with ``None``."""
@@ -270,6 +277,7 @@ class Discovery:
             refused=dict(self._refused),
             own_addresses=tuple(self._own_addresses()),
             driver=self._driver,
+            auto=self._auto,
             peripherals=tuple(one for stock in self._stocks for one in stock.peripherals.get()),
             counter_sets=self._counters.get(),
             remarks=tuple(text for stock in self._stocks for text in stock.warnings.get()),

@@ -16,7 +16,7 @@ import attrs
 
 from berth.model.device import Device, Exclusion, Taint
 from berth.model.names import device_name
-from berth.model.peripheral import Door, Peripheral
+from berth.model.peripheral import Peripheral
 from berth.node.given import Given
 from berth.node.record import ClaimRecord
 
@@ -86,8 +86,12 @@ def _place(device: Device) -> tuple[int, str, str]:
     return number, device.group, device.name
 
 
+def taint_of_plugin(driver: str) -> Taint:
+    """What keeps claims from a device that the device plugin has given."""
+    return Taint(key=f"{driver}/{HELD}", value="device-plugin", effect="NoSchedule")
+
+
 def _device(one: Peripheral, held_by_plugin_of: str) -> Device:
-    taint = Taint(key=f"{held_by_plugin_of}/{HELD}", value="device-plugin", effect="NoSchedule")
     return Device(
         name=one.name,
         identity=one.identity,
@@ -96,7 +100,7 @@ def _device(one: Peripheral, held_by_plugin_of: str) -> Device:
         attributes=one.attributes,
         capacity=one.capacity,
         shared=one.slots > 1,
-        taints=(taint,) if held_by_plugin_of else (),
+        taints=(taint_of_plugin(held_by_plugin_of),) if held_by_plugin_of else (),
         bucket=f"{one.type}/{one.group}",
         consumes=one.consumes,
         # What somebody has is told, whatever the server takes.
@@ -174,10 +178,4 @@ def _called_apart(one: Peripheral, taken: Container[str]) -> Peripheral:
 
 def of_resource(peripherals: Sequence[Peripheral], resource: str) -> tuple[Peripheral, ...]:
     """What the device plugin lists under one resource: offered there, or held through it."""
-    return tuple(
-        one
-        for one in peripherals
-        if one.door is not Door.DRA
-        and one.resource == resource
-        and (one.exclusion is None or one.held_by)
-    )
+    return tuple(one for one in peripherals if one.is_listed and one.resource == resource)

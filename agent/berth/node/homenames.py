@@ -1,7 +1,7 @@
 """Links that are at home under another name than their own, until theirs is free.
 
 While a NIC was away its name may have gone to another link. It is offered again all the same, since
-a name is no identity, and renamed when the name is free: after the claim's end too, and after a
+a name is no identity, and renamed when the name is free: after the holder's end too, and after a
 restart of the daemon, so what is owed has files of its own.
 
 While nothing is owed there is no socket and nothing is read.
@@ -24,8 +24,7 @@ from berth.host.netlink.socket import Sender, send_now
 from berth.nic import homecoming
 from berth.nic.record import NicRecord, Stage
 from berth.node.document import nic_from_bytes, to_bytes
-from berth.node.record import ClaimRecord
-from berth.node.records import Records
+from berth.node.nicholders import NicHolder, NicHolders, nics_of
 from berth.runtime.files import Folder
 from berth.runtime.logs import get_log
 from berth.runtime.threads import run_in_thread
@@ -46,11 +45,11 @@ class HomeNames:
         send: The seam of crash tests.
 
     Attributes:
-        quiet: Held while a link at home is renamed, or read for a claim.
+        quiet: Held while a link at home is renamed, or read for a holder.
     """
 
     def __init__(
-        self, records: Records, folder: Path | None = None, *, send: Sender = send_now
+        self, records: NicHolders, folder: Path | None = None, *, send: Sender = send_now
     ) -> None:
         self._records = records
         self._folder = Folder(folder) if folder is not None else None
@@ -105,12 +104,12 @@ class HomeNames:
                 if self._holder(nic.identity) is None:
                     await self._rename(nic)
         elif _at_home(holder, nic.identity):
-            async with self._records.locked((holder.claim.uid,)) as records:
+            async with self._records.locked((holder.uid,)) as records:
                 for record in records:
                     await self._rename_held(record, nic.identity)
 
-    async def _rename_held(self, record: ClaimRecord, identity: str) -> None:
-        """Rename a link whose pod has ended and whose claim has not."""
+    async def _rename_held(self, record: NicHolder, identity: str) -> None:
+        """Rename a link whose pod has ended and whose holder has not."""
         for index, nic in _at_home(record, identity).items():
             home_name = await self._rename(nic)
             if home_name is not None:
@@ -129,12 +128,11 @@ class HomeNames:
                 await self._forget(nic.identity)
         return back.home_name if back.stage is Stage.HOME else None
 
-    def _holder(self, identity: str) -> ClaimRecord | None:
-        """The claim that holds the link, if there is one."""
+    def _holder(self, identity: str) -> NicHolder | None:
+        """Who holds the link, if there is one."""
         for record in self._records.all():
-            for device in record.devices:
-                if device.nic is not None and device.nic.identity == identity:
-                    return record
+            if any(nic.identity == identity for _, nic in nics_of(record)):
+                return record
         return None
 
     async def _owe(self, nic: NicRecord) -> None:
@@ -178,14 +176,12 @@ def _told(what: str) -> Iterator[None]:
         _log.warning(what, reason=error)
 
 
-def _at_home(record: ClaimRecord, identity: str) -> Mapping[int, NicRecord]:
-    """NICs of a claim that are the link and at home, by device index."""
+def _at_home(record: NicHolder, identity: str) -> Mapping[int, NicRecord]:
+    """NICs of a holder that are the link and at home, by device index."""
     return {
-        index: device.nic
-        for index, device in enumerate(record.devices)
-        if device.nic is not None
-        and device.nic.identity == identity
-        and device.nic.stage is Stage.HOME
+        index: nic
+        for index, nic in nics_of(record)
+        if nic.identity == identity and nic.stage is Stage.HOME
     }
 
 

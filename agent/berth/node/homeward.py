@@ -6,13 +6,14 @@ whose link is there and does not let itself be put back is tried again with grow
 since each try makes link events, which would be taken for news; one whose link is not seen yet is
 looked for at each event.
 
-What belongs home is decided under its claim's lock: it may have gone into another sandbox since the
-event. A claim whose lock is held is being worked on and is passed over until it is free.
+What belongs home is decided under the lock of its holder's record: it may have gone into another
+sandbox since the event. A holder whose lock is held is being worked on and is passed over until it
+is free.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import attrs
@@ -24,8 +25,7 @@ from berth.nic import homecoming
 from berth.nic.homecoming import Homecoming
 from berth.nic.record import NicRecord, Stage
 from berth.node.homenames import HomeNames
-from berth.node.record import ClaimRecord
-from berth.node.records import Records
+from berth.node.nicholders import NicHolder, NicHolders, nics_of
 from berth.runtime.backoff import BackOff
 from berth.runtime.logs import get_log
 from berth.runtime.threads import run_in_thread
@@ -34,7 +34,7 @@ SWEEP_S: Final = 60.0
 """How often NICs that are away are looked after when no event speaks of them."""
 
 BUSY_S: Final = 1.0
-"""How soon a claim that somebody works on is looked at again."""
+"""How soon a holder that somebody works on is looked at again."""
 
 COALESCE_S: Final = 0.01
 """Events within this time are one look."""
@@ -64,14 +64,14 @@ class Homeward:
 
     Args:
         exists: Whether the device of an identity is still in the machine; blocks.
-        renumbered: Called with claim UID, old and new identity, when a virtual link came home
-            under another index.
+        renumbered: Called with its holder's UID, old and new identity, when a virtual link came
+            home under another index.
         send: The seam of crash tests.
     """
 
     def __init__(
         self,
-        records: Records,
+        records: NicHolders,
         names: HomeNames,
         *,
         exists: Callable[[str], bool],
@@ -111,9 +111,9 @@ class Homeward:
             await trio.sleep(COALESCE_S)
 
     async def bring(
-        self, record: ClaimRecord, *, sandbox_id: str = "", only: Collection[int] | None = None
-    ) -> ClaimRecord:
-        """Bring the claim's NICs home; the claim's lock is held, and no cancel is served.
+        self, record: NicHolder, *, sandbox_id: str = "", only: Collection[int] | None = None
+    ) -> NicHolder:
+        """Bring the holder's NICs home; its record's lock is held, and no cancel is served.
 
         Args:
             sandbox_id: Only those that are in this sandbox.
@@ -124,7 +124,7 @@ class Homeward:
         """
         due = [
             (index, nic)
-            for index, nic in _nics(record)
+            for index, nic in nics_of(record)
             if nic.is_touched
             and (only is None or index in only)
             and (not sandbox_id or (nic.sandbox is not None and nic.sandbox.id == sandbox_id))
@@ -136,7 +136,22 @@ class Homeward:
             record = await self._put(record, back)
         return record
 
-    async def _bring_one(self, record: ClaimRecord, index: int, nic: NicRecord) -> NicRecord:
+    async def put_back(self, record: NicHolder, nic: NicRecord) -> NicRecord:
+        """Put a lent NIC back as it was if it is at home; the holder's lock is held.
+
+        Returns:
+            Its record of now; it is still lent, whatever became of it.
+        """
+        with trio.CancelScope(shield=True):
+            result = await run_in_thread("nics", homecoming.bring_home, nic, send=self._send)
+        back = result.record
+        if back.identity != nic.identity:
+            self._renumbered(record.uid, nic.identity, back.identity)
+        if back.stage is Stage.HOME:
+            await self._names.note(back)
+        return attrs.evolve(back, stage=Stage.LENT)
+
+    async def _bring_one(self, record: NicHolder, index: int, nic: NicRecord) -> NicRecord:
         result = await run_in_thread("nics", homecoming.bring_home, nic, send=self._send)
         back = result.record
         if back.stage is Stage.RETURNING and await self._is_gone(nic):
@@ -144,7 +159,7 @@ class Homeward:
         self._note(record, index, attrs.evolve(result, record=back))
         _tell(record, nic, back)
         if back.identity != nic.identity:
-            self._renumbered(record.claim.uid, nic.identity, back.identity)
+            self._renumbered(record.uid, nic.identity, back.identity)
         if back.stage is Stage.HOME:
             await self._names.note(back)
         return back
@@ -156,7 +171,7 @@ class Homeward:
             _log.warning("not known whether the device is gone", device=nic.device, reason=error)
             return False
 
-    async def _put(self, record: ClaimRecord, nics: Sequence[tuple[int, NicRecord]]) -> ClaimRecord:
+    async def _put(self, record: NicHolder, nics: Sequence[tuple[int, NicRecord]]) -> NicHolder:
         before = record
         for index, nic in nics:
             record = record.with_nic(index, nic)
@@ -164,9 +179,9 @@ class Homeward:
             await self._records.put_or_note(record)
         return record
 
-    def _note(self, record: ClaimRecord, index: int, result: Homecoming) -> None:
+    def _note(self, record: NicHolder, index: int, result: Homecoming) -> None:
         """Remember when to try again, and see to it that the task does."""
-        key = record.claim.uid, index
+        key = record.uid, index
         if result.record.stage is not Stage.RETURNING:
             self._retries.pop(key, None)
             return
@@ -187,13 +202,13 @@ class Homeward:
         touched = [
             (record, index, nic)
             for record in self._records.all()
-            for index, nic in _nics(record)
+            for index, nic in nics_of(record)
             if nic.is_touched
         ]
-        self._forget_settled({(record.claim.uid, index) for record, index, _ in touched})
+        self._forget_settled({(record.uid, index) for record, index, _ in touched})
         ended = await self._ended([nic for _, _, nic in touched])
         suspects = {
-            record.claim.uid
+            record.uid
             for (record, _, nic), over in zip(touched, ended, strict=True)
             if over or _belongs_home(record, nic)
         }
@@ -216,7 +231,7 @@ class Homeward:
             return [False] * len(nics)
 
     async def _look_after(self, uid: str, *, stirred: bool) -> float:
-        """Bring home what belongs there of one claim; gives when to look at it again."""
+        """Bring home what belongs there of one holder; gives when to look at it again."""
         lock = self._records.lock(uid)
         try:
             lock.acquire_nowait()
@@ -226,7 +241,7 @@ class Homeward:
             record = self._records.get(uid)
             if record is None:
                 return _FOREVER
-            nics = list(_nics(record))
+            nics = list(nics_of(record))
             ended = await self._ended([nic for _, nic in nics])
             home = [
                 index
@@ -249,20 +264,14 @@ class Homeward:
         return _FOREVER if retry is None else max(0.0, retry.due_at - trio.current_time())
 
 
-def _nics(record: ClaimRecord) -> Iterator[tuple[int, NicRecord]]:
-    for index, device in enumerate(record.devices):
-        if device.nic is not None:
-            yield index, device.nic
-
-
-def _belongs_home(record: ClaimRecord, nic: NicRecord) -> bool:
+def _belongs_home(record: NicHolder, nic: NicRecord) -> bool:
     """Whether nobody wants a touched NIC where it is; of one in a pod, the pod's end says more."""
     unwanted = record.revoked or not record.prepared or nic.stage is Stage.RETURNING
     return nic.is_touched and unwanted
 
 
-def _tell(record: ClaimRecord, before: NicRecord, after: NicRecord) -> None:
-    fields = {"device": before.device, "claim": record.claim}
+def _tell(record: NicHolder, before: NicRecord, after: NicRecord) -> None:
+    fields = {"device": before.device, **record.told_as}
     if after.stage is Stage.HOME and after.home_name:
         _log.warning(
             "NIC home under another name, its own is taken", name=after.home_name, **fields

@@ -1,7 +1,7 @@
 """NICs on their way into pods and home: the one place that moves them.
 
-Each move is announced in its claim's record first, then done in a worker thread, then recorded as
-it turned out. Whoever calls a method that moves holds no lock; the claim's lock is taken here.
+Each move is announced in its holder's record first, then done in a worker thread, then recorded as
+it turned out. Whoever calls a method that moves holds no lock; the holder's lock is taken here.
 
 A move that was begun is finished and recorded whatever happens to its caller: an attach waits for
 its thread, which undoes late work by itself; a return goes on as a task of `Nics.run`.
@@ -9,7 +9,7 @@ its thread, which undoes late work by itself; a return goes on as a task of `Nic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,8 +25,7 @@ from berth.nic.record import NicRecord, SandboxRef, Stage
 from berth.node.announcer import Announcer
 from berth.node.homenames import HomeNames
 from berth.node.homeward import Homeward
-from berth.node.record import ClaimRecord
-from berth.node.records import Records
+from berth.node.nicholders import H, NicHolder, NicHolders, nics_of
 from berth.runtime.threads import Decision, run_in_thread
 
 _THREADS: Final = "nics"
@@ -43,18 +42,18 @@ class NicStatistics:
 
 
 def ignore(uid: str) -> None:
-    """Take no notice of a claim."""
+    """Take no notice of a holder."""
 
 
 class Nics:
     """Moves NICs, and knows from the records where each of them is.
 
     Args:
-        records: The claims' records.
+        records: The records of their holders.
         exists: Whether the device of an identity is still in the machine; blocks.
-        renumbered: Called with claim UID, old and new identity, when a virtual link came home
-            under another index.
-        noticed: Called with a claim's UID when its record tells something new of its NICs in the
+        renumbered: Called with its holder's UID, old and new identity, when a virtual link came
+            home under another index.
+        noticed: Called with a holder's UID when its record tells something new of its NICs in the
             pod that no caller asked for: a late carrier, a duplicate address.
         names: Folder that remembers links whose own name is taken; ``None`` forgets them at a
             restart.
@@ -63,7 +62,7 @@ class Nics:
 
     def __init__(
         self,
-        records: Records,
+        records: NicHolders,
         *,
         exists: Callable[[str], bool],
         renumbered: Callable[[str, str, str], None],
@@ -80,15 +79,17 @@ class Nics:
         )
         self._nursery: trio.Nursery | None = None
 
-    async def stage(self, record: ClaimRecord, homes: Sequence[int]) -> ClaimRecord:
-        """Read how the claim's links are, and give them what survives a move; lock held.
+    async def stage(self, record: H, homes: Sequence[int]) -> H:
+        """Read how the holder's links are, and give them what survives a move; lock held.
+
+        Of a link that is lent it is only read how it is.
 
         Args:
             homes: For each device its link's index at home; 0 for one that has no NIC to stage.
 
         Returns:
             The staged record; on disk it is still reserved, with the originals, and it is the
-            caller who writes it down together with what else makes the claim prepared.
+            caller who writes it down together with what else makes its holder prepared.
 
         Raises:
             BerthError: A link, its driver or the disk refused; what was staged is restored.
@@ -100,7 +101,7 @@ class Nics:
         staged = record
         try:
             for index, device in enumerate(record.devices):
-                if device.nic is not None:
+                if device.nic is not None and device.nic.stage is not Stage.LENT:
                     nic = await run_in_thread(_THREADS, attach.stage, device.nic, send=self._send)
                     staged = staged.with_nic(index, nic)
         except BerthError as error:
@@ -125,8 +126,8 @@ class Nics:
         *,
         limit_s: float,
         decision: Decision,
-    ) -> tuple[ClaimRecord, ...]:
-        """Bring every NIC of the claims into the sandbox, or none.
+    ) -> tuple[NicHolder, ...]:
+        """Bring every NIC of the holders into the sandbox, or none.
 
         A cancel is served only when the thread has ended and the records say what is: late work
         undoes itself.
@@ -152,41 +153,56 @@ class Nics:
                 self._look_after(attached)
         return tuple(attached)
 
-    async def verify(self, record: ClaimRecord, sandbox: SandboxRef) -> tuple[str, ...]:
-        """Devices of the claim whose link is not in the sandbox now."""
+    async def verify(self, record: NicHolder, sandbox: SandboxRef) -> tuple[str, ...]:
+        """Devices of the holder whose link is not in the sandbox now."""
         nics = [d.nic for d in record.devices if d.nic is not None]
         elsewhere = [nic for nic in nics if nic.sandbox is None or nic.sandbox.id != sandbox.id]
         here = [nic for nic in nics if nic not in elsewhere]
         missing = await run_in_thread(_THREADS, attach.verify, here, send=self._send)
         return tuple(nic.device for nic in (*elsewhere, *missing))
 
-    async def give_back(self, uid: str, *, sandbox_id: str = "") -> bool:
-        """Bring the claim's NICs home and put them back as they were.
+    async def give_back(
+        self, uid: str, *, sandbox_id: str = "", only: Collection[int] | None = None
+    ) -> bool:
+        """Bring the holder's NICs home and put them back as they were.
 
         A cancel ends the waiting; the return goes on by itself, as long as `run` does.
 
         Args:
             sandbox_id: Only those that are in this sandbox; a late event of an old sandbox must
                 not touch what is in a new one.
+            only: Only those of these device indexes.
 
         Returns:
             Whether none of them is away any more; the rest is tried again by `run`.
         """
         if self._nursery is None:
-            return await self._give_back(uid, sandbox_id)
+            return await self._give_back(uid, sandbox_id, only)
         ended = trio.Event()
         home = False
 
         async def work() -> None:
             nonlocal home
             try:
-                home = await self._give_back(uid, sandbox_id)
+                home = await self._give_back(uid, sandbox_id, only)
             finally:
                 ended.set()
 
-        self._nursery.start_soon(work, name=f"return of claim {uid}")
+        self._nursery.start_soon(work, name=f"return of {uid}")
         await ended.wait()
         return home
+
+    async def put_back(self, uid: str, index: int) -> None:
+        """Put a lent NIC that is at home back as it was; it stays lent.
+
+        What cannot be put back now is when its holder ends.
+        """
+        async with self._records.locked((uid,)) as records:
+            for record in records:
+                nic = record.nics[index] if index < len(record.nics) else None
+                if nic is not None and nic.stage is Stage.LENT:
+                    back = await self._homeward.put_back(record, nic)
+                    await self._records.put_or_note(record.with_nic(index, back))
 
     def look_again(self) -> None:
         """Something happened that may concern a NIC that is away; never blocks."""
@@ -222,10 +238,9 @@ class Nics:
             returning=returning,
         )
 
-    async def _with_originals(self, record: ClaimRecord, index: int, home: int) -> ClaimRecord:
+    async def _with_originals(self, record: H, index: int, home: int) -> H:
         """The record with how a link is that will be moved, or that will vanish with its driver."""
-        device = record.devices[index]
-        nic = device.nic or device.link
+        nic = record.links[index]
         if nic is None or nic.is_child or nic.originals is not None or not home:
             return record
         nic = await run_in_thread(
@@ -236,17 +251,15 @@ class Nics:
             name=self._names.own_name(nic.identity),
             send=self._send,
         )
-        if device.link is not None:
-            return record.with_link(index, nic)
-        return record.with_nic(index, nic)
+        return record.with_originals(index, nic)
 
     async def _attach(
         self,
-        records: Sequence[ClaimRecord],
+        records: Sequence[NicHolder],
         sandbox: SandboxRef,
         budget: Budget,
         decision: Decision,
-    ) -> list[ClaimRecord]:
+    ) -> list[NicHolder]:
         """Announce, move and record; what fails leaves in the records what is to be undone."""
         nics = _nics(records)
         records = await self._put(
@@ -278,15 +291,15 @@ class Nics:
                 await self._homeward.bring(record, sandbox_id=sandbox.id)
 
     async def _put(
-        self, records: Sequence[ClaimRecord], nics: Mapping[tuple[int, int], NicRecord]
-    ) -> list[ClaimRecord]:
+        self, records: Sequence[NicHolder], nics: Mapping[tuple[int, int], NicRecord]
+    ) -> list[NicHolder]:
         changed = _changed(records, nics)
         for before, after in zip(records, changed, strict=True):
             if after != before:
                 await self._records.put(after)
         return changed
 
-    async def _leave_others(self, record: ClaimRecord, sandbox: SandboxRef) -> ClaimRecord:
+    async def _leave_others(self, record: NicHolder, sandbox: SandboxRef) -> NicHolder:
         """Bring home what is still in an older sandbox of the pod."""
         others = {
             device.nic.sandbox.id
@@ -297,19 +310,20 @@ class Nics:
             record = await self._homeward.bring(record, sandbox_id=other)
         return record
 
-    def _look_after(self, records: Sequence[ClaimRecord]) -> None:
+    def _look_after(self, records: Sequence[NicHolder]) -> None:
         for (number, index), nic in _nics(records).items():
-            self._announcer.watch(records[number].claim.uid, index, nic)
+            self._announcer.watch(records[number].uid, index, nic)
         self._homeward.mind()
 
-    async def _give_back(self, uid: str, sandbox_id: str) -> bool:
+    async def _give_back(self, uid: str, sandbox_id: str, only: Collection[int] | None) -> bool:
         away = False
         async with self._records.locked((uid,)) as records:
             for record in records:
-                back = await self._homeward.bring(record, sandbox_id=sandbox_id)
+                back = await self._homeward.bring(record, sandbox_id=sandbox_id, only=only)
                 away = any(
                     nic.is_touched
-                    for nic in _nics([back]).values()
+                    for index, nic in nics_of(back)
+                    if only is None or index in only
                     if not sandbox_id or (nic.sandbox is not None and nic.sandbox.id == sandbox_id)
                 )
         return not away
@@ -320,32 +334,31 @@ def sandbox_alive(sandbox: SandboxRef) -> bool:
     return homecoming.is_alive(sandbox)
 
 
-def _nics(records: Sequence[ClaimRecord]) -> dict[tuple[int, int], NicRecord]:
+def _nics(records: Sequence[NicHolder]) -> dict[tuple[int, int], NicRecord]:
     """Every NIC, by the number of its record and its device index."""
     return {
-        (number, index): device.nic
+        (number, index): nic
         for number, record in enumerate(records)
-        for index, device in enumerate(record.devices)
-        if device.nic is not None
+        for index, nic in nics_of(record)
     }
 
 
 def _changed(
-    records: Sequence[ClaimRecord], nics: Mapping[tuple[int, int], NicRecord]
-) -> list[ClaimRecord]:
+    records: Sequence[NicHolder], nics: Mapping[tuple[int, int], NicRecord]
+) -> list[NicHolder]:
     changed = list(records)
     for (number, index), nic in nics.items():
         changed[number] = changed[number].with_nic(index, nic)
     return changed
 
 
-def _require_usable(wanted: Sequence[str], records: Sequence[ClaimRecord]) -> None:
-    """Refuse claims that were undone while we waited for their locks, and NICs that are not home.
+def _require_usable(wanted: Sequence[str], records: Sequence[NicHolder]) -> None:
+    """Refuse holders that were undone while we waited for their locks, and NICs that are not home.
 
     Raises:
         ClaimError: Nothing was begun.
     """
-    gone = set(wanted) - {r.claim.uid for r in records if r.prepared and not r.revoked}
+    gone = set(wanted) - {r.uid for r in records if r.prepared and not r.revoked}
     if gone:
         raise ClaimError(f"claim {', '.join(sorted(gone))}", "is not prepared any more")
     for nic in _nics(records).values():

@@ -72,6 +72,12 @@ class HeldDevice:
         return self.result.share_id
 
     @property
+    def fault(self) -> str:
+        """Why the last step failed, of its NIC or of its binding; empty when none did."""
+        moved = (self.nic, self.link, self.binding)
+        return next((one.fault for one in moved if one is not None and one.fault), "")
+
+    @property
     def edits(self) -> Edits:
         """What its containers get of it alone."""
         own = self.peripheral.edits if self.peripheral is not None else Edits()
@@ -114,9 +120,11 @@ class ClaimRecord:
         """
         return self._with(index, nic=nic, identity=nic.identity)
 
-    def with_link(self, index: int, link: NicRecord) -> ClaimRecord:
-        """The record with more known of how the link of a function was at home."""
-        return self._with(index, link=link)
+    def with_originals(self, index: int, nic: NicRecord) -> ClaimRecord:
+        """The record with how a link was at home: one that moves, or that goes with its driver."""
+        if self.devices[index].link is not None:
+            return self._with(index, link=nic)
+        return self.with_nic(index, nic)
 
     def with_binding(self, index: int, binding: Binding) -> ClaimRecord:
         """The record with another state of the binding at ``index`` of `devices`."""
@@ -141,6 +149,26 @@ class ClaimRecord:
     def after_reboot(self) -> ClaimRecord:
         """The record with what still means the same in another boot."""
         return attrs.evolve(self, devices=tuple(map(_after_reboot, self.devices)))
+
+    @property
+    def uid(self) -> str:
+        """The claim's."""
+        return self.claim.uid
+
+    @property
+    def nics(self) -> tuple[NicRecord | None, ...]:
+        """What is done to the NIC of each device; ``None`` for one without."""
+        return tuple(device.nic for device in self.devices)
+
+    @property
+    def links(self) -> tuple[NicRecord | None, ...]:
+        """Of each device the link that is, or was, at home; ``None`` for one without."""
+        return tuple(device.nic or device.link for device in self.devices)
+
+    @property
+    def told_as(self) -> Mapping[str, object]:
+        """Who it is, for the log."""
+        return {"claim": self.claim}
 
     @property
     def has_peripherals(self) -> bool:

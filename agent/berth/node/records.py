@@ -6,12 +6,8 @@ The claim of a file that cannot be read is found by what the system still shows
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from weakref import WeakValueDictionary
-
-import trio
 
 from berth.node.document import claim_from_bytes, to_bytes
 from berth.node.record import ClaimRecord
@@ -34,25 +30,6 @@ class Records(Shelf[ClaimRecord]):
             to_bytes=to_bytes,
             from_bytes=lambda content, where: claim_from_bytes(content, where=where),
         )
-        # A lock lives as long as somebody holds it or waits for it.
-        self._locks: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
-
-    def lock(self, uid: str) -> trio.Lock:
-        """The lock of the claim ``uid``; the same object as long as anybody holds it."""
-        lock = self._locks.get(uid)
-        if lock is None:
-            lock = self._locks[uid] = trio.Lock()
-        return lock
-
-    @contextlib.asynccontextmanager
-    async def locked(self, uids: Iterable[str]) -> AsyncIterator[list[ClaimRecord]]:
-        """The records of those claims that exist, locked in one order for everybody."""
-        ordered = sorted(set(uids))
-        async with contextlib.AsyncExitStack() as stack:
-            for uid in ordered:
-                await stack.enter_async_context(self.lock(uid))
-            found = [self.get(uid) for uid in ordered]
-            yield [record for record in found if record is not None]
 
     def of_pod(self, pod_uid: str) -> tuple[ClaimRecord, ...]:
         """Prepared records that the pod consumes and that nobody asked to undo."""

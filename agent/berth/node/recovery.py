@@ -18,6 +18,7 @@ from berth.nic.record import NicRecord, SandboxRef, Stage
 from berth.node.arrivals import Moves
 from berth.node.ending import Returns
 from berth.node.ledger import Hold, Ledger
+from berth.node.nicholders import NicHolder, NicHolders, nics_of
 from berth.node.nics import sandbox_alive
 from berth.node.record import ClaimRecord
 from berth.node.records import Records
@@ -61,6 +62,7 @@ class Recovery:
         nics: Moves,
         home: Returns,
         handout: Files,
+        holders: NicHolders | None = None,
     ) -> None:
         self._driver = driver
         self._boot_id = boot_id
@@ -69,6 +71,7 @@ class Recovery:
         self._nics = nics
         self._home = home
         self._handout = handout
+        self._holders = holders or NicHolders(records)
 
     async def load(self) -> None:
         """Read the records and enter their holds; nothing may be offered before.
@@ -92,13 +95,11 @@ class Recovery:
 
     async def finish(self) -> None:
         """Bring every record to where it should be; what fails is left to the return queue."""
-        for record in self._records.all():
+        for record in self._holders.all():
             try:
                 await self._finish(record)
             except BerthError as error:
-                _log.warning(
-                    "claim not recovered yet, trying again", claim=record.claim, reason=error
-                )
+                _log.warning("not recovered yet, trying again", **record.told_as, reason=error)
                 self._home.look_again()
 
     async def orphans(self) -> tuple[ClaimRef, ...]:
@@ -110,43 +111,56 @@ class Recovery:
         uids = sorted(await self._handout.claims() - known)
         return tuple(ClaimRef(namespace="?", name=uid, uid=uid) for uid in uids)
 
-    async def _finish(self, record: ClaimRecord) -> None:
+    async def _finish(self, record: NicHolder) -> None:
+        if isinstance(record, ClaimRecord):
+            await self._finish_claim(record)
+            return
+        for index, nic in nics_of(record):
+            if nic.boot_id != self._boot_id:
+                record = record.with_nic(index, _anew(nic, self._boot_id))
+        async with self._holders.lock(record.uid):
+            await self._holders.put_or_note(record)
+        if record.revoked:
+            await self._nics.give_back(record.uid)
+        else:
+            await self._settle(record)
+
+    async def _finish_claim(self, record: ClaimRecord) -> None:
         if record.boot_id != self._boot_id:
             record = await self._at_home_by_nature(record)
         if record.revoked or not record.prepared:
             await self._records.put_or_note(attrs.evolve(record, revoked=True))
-            await self._home.give_back(record.claim.uid)
+            await self._home.give_back(record.uid)
             return
         if record.boot_id == self._boot_id:
             # Links first: they do not wait for a disk that takes no file.
             await self._settle(record)
-            await self._handout.write(self._records.get(record.claim.uid) or record)
+            await self._handout.write(self._records.get(record.uid) or record)
 
     async def _at_home_by_nature(self, record: ClaimRecord) -> ClaimRecord:
-        async with self._records.lock(record.claim.uid):
+        async with self._records.lock(record.uid):
             record = record.after_reboot()
-            for index, device in enumerate(record.devices):
-                if device.nic is not None:
-                    record = record.with_nic(index, _after_reboot(device.nic))
+            for index, nic in nics_of(record):
+                record = record.with_nic(index, _after_reboot(nic))
             await self._records.put_or_note(record)
         return record
 
-    async def _settle(self, record: ClaimRecord) -> None:
+    async def _settle(self, record: NicHolder) -> None:
         """Finish what a hook began, in or out, and leave alone what is as it was recorded."""
-        nics = [device.nic for device in record.devices if device.nic is not None]
+        nics = [nic for _, nic in nics_of(record)]
         if any(nic.stage is Stage.RETURNING for nic in nics):
-            await self._nics.give_back(record.claim.uid)
+            await self._nics.give_back(record.uid)
             return
         for sandbox in {nic.sandbox for nic in nics if nic.is_away and nic.sandbox is not None}:
             if not await run_in_thread("nics", sandbox_alive, sandbox):
-                await self._nics.give_back(record.claim.uid, sandbox_id=sandbox.id)
+                await self._nics.give_back(record.uid, sandbox_id=sandbox.id)
             elif await self._is_unfinished(record, sandbox):
-                uids = [r.claim.uid for r in self._records.of_pod(sandbox.pod_uid)]
+                uids = [holder.uid for holder in self._holders.of_pod(sandbox.pod_uid)]
                 await self._nics.attach(uids, sandbox, limit_s=ATTACH_S, decision=Decision())
 
-    async def _is_unfinished(self, record: ClaimRecord, sandbox: SandboxRef) -> bool:
+    async def _is_unfinished(self, record: NicHolder, sandbox: SandboxRef) -> bool:
         """Whether the sandbox lacks a NIC; what the pod did with those it has is its own affair."""
-        begun = any(d.nic is not None and d.nic.stage is Stage.ATTACHING for d in record.devices)
+        begun = any(nic.stage is Stage.ATTACHING for _, nic in nics_of(record))
         return begun or bool(await self._nics.verify(record, sandbox))
 
 
@@ -164,6 +178,16 @@ def holds_of(record: ClaimRecord) -> tuple[Hold, ...]:
         for device in record.devices
         for key in device.keys
     )
+
+
+def _anew(nic: NicRecord, boot_id: str) -> NicRecord:
+    """A NIC that was asked for as a resource, in another boot: nobody prepares it once more.
+
+    What berth moves has to be planned by what the machine is now; until then it is not attached.
+    """
+    if nic.stage is Stage.LENT:
+        return attrs.evolve(nic, boot_id=boot_id)
+    return attrs.evolve(_after_reboot(nic), boot_id=boot_id, stage=Stage.RESERVED, originals=None)
 
 
 def _after_reboot(nic: NicRecord) -> NicRecord:

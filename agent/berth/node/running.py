@@ -61,7 +61,7 @@ class Running:
 
     def made(self, container: Container) -> None:
         """A container is being made."""
-        units = frozenset(_units(container.env))
+        units = frozenset(units_of(container.env))
         if units:
             self._containers[container.id] = _Marked(sandbox_id=container.sandbox_id, units=units)
 
@@ -84,7 +84,8 @@ class Running:
         return any(not wanted.isdisjoint(one.units) for one in self._containers.values())
 
 
-def _units(env: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+def units_of(env: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    """Resource and id of each unit that a container's environment tells of."""
     for name, value in env.items():
         if name.startswith(_MARK):
             resource, _, ids = value.partition(":")

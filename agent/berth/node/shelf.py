@@ -2,13 +2,18 @@
 
 A file that cannot be read is kept aside under a new name and told, never counted as absent without
 a word.
+
+Each record has a lock; where a record is changed from several places, whoever changes it holds that
+over the whole change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Final, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 import trio
 
@@ -50,7 +55,26 @@ class Shelf(Generic[T]):
         self._to_bytes = to_bytes
         self._from_bytes = from_bytes
         self._records: dict[str, T] = {}
+        # A lock lives as long as somebody holds it or waits for it.
+        self._locks: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
         self.changes: Latest[int] = Latest(0)
+
+    def lock(self, uid: str) -> trio.Lock:
+        """The lock of the record ``uid``; the same object as long as anybody holds it."""
+        lock = self._locks.get(uid)
+        if lock is None:
+            lock = self._locks[uid] = trio.Lock()
+        return lock
+
+    @contextlib.asynccontextmanager
+    async def locked(self, uids: Iterable[str]) -> AsyncIterator[list[T]]:
+        """Those of the records that exist, locked in one order for everybody."""
+        ordered = sorted(set(uids))
+        async with contextlib.AsyncExitStack() as stack:
+            for uid in ordered:
+                await stack.enter_async_context(self.lock(uid))
+            found = [self.get(uid) for uid in ordered]
+            yield [record for record in found if record is not None]
 
     async def load(self) -> tuple[str, ...]:
         """Read every file of the folder, setting unreadable ones aside.

@@ -1,6 +1,6 @@
 """One device at one moment, judged: its name, its group, and why it is not offered.
 
-What the settings came to for a device when it appeared is remembered, and what a claim holds keeps
+What the settings came to for a device when it appeared is remembered, and what is held keeps
 the name and group that it had then. So neither a rename nor other settings re-sort devices that
 are in use.
 
@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from berth.config.nic import NicGroup, NicTable
+from berth.config.nic import Attach, NicGroup, NicTable
 from berth.model.device import RETURNING, CounterSet, Exclusion, Nic, NicKind, NicMode
 from berth.model.names import device_name, printable
-from berth.model.peripheral import Peripheral
+from berth.model.peripheral import Door, Peripheral
 from berth.nic.exclusion import Circumstances, exclude
+from berth.nic.listing import terms_of
 from berth.nic.survey import Found, groups_of
 from berth.node.given import Given
 from berth.node.holding import Holding
@@ -55,6 +56,7 @@ class Outlook:
         refused: Devices that the API server does not take, by slice name, with its words.
         own_addresses: Addresses by which the node is reached.
         driver: Our driver's name, the domain of taints.
+        auto: What ``door = "auto"`` comes to.
         peripherals: What the sources of other devices saw last.
         counter_sets: What parts of divided devices draw on, by the same sources.
         given: What the device plugin has given.
@@ -67,6 +69,7 @@ class Outlook:
     refused: Mapping[str, str] = attrs.field(factory=dict)
     own_addresses: tuple[str, ...] = ()
     driver: str = ""
+    auto: Door = Door.DRA
     peripherals: tuple[Peripheral, ...] = ()
     counter_sets: tuple[CounterSet, ...] = ()
     given: Sequence[Given] = ()
@@ -80,6 +83,8 @@ class Sighting:
     Attributes:
         group: The group that takes it, as it is set now.
         selecting: Names of all groups whose conditions it meets or met.
+        exclusion: Why it is not offered at any door, or not to claims.
+        against: What of it speaks against the device itself.
     """
 
     found: Found
@@ -87,6 +92,7 @@ class Sighting:
     group: NicGroup | None
     selecting: tuple[str, ...]
     exclusion: Exclusion | None
+    against: Exclusion | None = None
     holding: Holding | None = None
 
 
@@ -100,7 +106,7 @@ def sight(
     """Judge one device.
 
     Args:
-        held: Everything that claims hold, by identity.
+        held: Everything that somebody holds, by identity.
         memory: From the look before.
     """
     holding = held.get(found.identity)
@@ -112,12 +118,14 @@ def sight(
     fitting = pinned or groups_of(found, groups)
     group = fitting[0] if len(fitting) == 1 else None
     name = pin.name if pin is not None and pinned else found.name_in(group)
+    against = exclude(found, fitting, around)
     return Sighting(
         found=found,
         name=name,
         group=group,
         selecting=tuple(group.name for group in fitting),
-        exclusion=exclude(found, fitting, around) or _shut(name, outlook, group),
+        exclusion=against or _shut(name, group, outlook),
+        against=against,
     )
 
 
@@ -125,12 +133,15 @@ def _sight_held(
     found: Found, holding: Holding, outlook: Outlook, around: Circumstances
 ) -> Sighting:
     group = _group_then(holding, outlook.table)
+    against = _against_held(found, group, holding, around)
+    closed = _shut(holding.name, group, outlook) if holding.is_parent else None
     return Sighting(
         found=found,
         name=holding.name,
         group=group,
         selecting=(holding.group,),
-        exclusion=_against_held(found, group, holding, outlook, around),
+        exclusion=against or closed,
+        against=against,
         holding=holding,
     )
 
@@ -147,14 +158,13 @@ def _against_held(
     found: Found,
     group: NicGroup | None,
     holding: Holding,
-    outlook: Outlook,
     around: Circumstances,
 ) -> Exclusion | None:
     if holding.is_parent:
         if group is None:
-            detail = f'{", ".join(holding.claims)} had it of group "{holding.group}"'
+            detail = f'{", ".join(holding.holders)} had it of group "{holding.group}"'
             return Exclusion(reason="held", detail=detail)
-        return exclude(found, [group], around) or _shut(holding.name, outlook, group)
+        return exclude(found, [group], around)
     if not holding.is_living:
         return _on_its_way(holding)
     if group is None or found.link is None:
@@ -166,20 +176,27 @@ def _on_its_way(holding: Holding) -> Exclusion:
     """Why a device is not free although its claim is over."""
     if holding.fault:
         return Exclusion(reason="restore-failed", detail=holding.fault)
-    return Exclusion(reason=RETURNING, detail=f"from {', '.join(holding.claims)}")
+    return Exclusion(reason=RETURNING, detail=f"from {', '.join(holding.holders)}")
 
 
-def _shut(name: str, outlook: Outlook, group: NicGroup | None) -> Exclusion | None:
-    """What keeps a device from being offered although nothing speaks against the device.
-
-    A function that is bound to vfio-pci needs nobody who moves it.
-    """
+def _shut(name: str, group: NicGroup | None, outlook: Outlook) -> Exclusion | None:
+    """What keeps a device from being offered although nothing speaks against the device."""
     if not outlook.table.enabled:
         return Exclusion(reason="not-selected", detail="[nic] enabled is false")
     if name in outlook.refused:
         return Exclusion(reason="unpublishable", detail=outlook.refused[name])
-    bound = group is not None and group.mode is NicMode.VFIO
-    return None if bound else outlook.closed
+    return outlook.closed if group is None or _needs_runtime(group, outlook) else None
+
+
+def _needs_runtime(group: NicGroup, outlook: Outlook) -> bool:
+    """Whether a hook of the runtime moves what the group gives.
+
+    Else a CNI plugin does, or nobody needs to: a function that is bound to vfio-pci stays.
+    """
+    if group.mode is NicMode.VFIO:
+        return False
+    terms = terms_of(group, driver=outlook.driver, auto=outlook.auto)
+    return terms.door.opens_dra or terms.attach is Attach.NRI
 
 
 def tell_apart(seen: Sequence[Sighting]) -> list[Sighting]:
@@ -220,7 +237,7 @@ def show(one: Sighting) -> Nic:
         pci=found.function.address if found.function else "",
         driver=found.driver,
         mac=found.mac or _mac_then(holding),
-        held_by=holding.claims if holding is not None else (),
+        held_by=holding.holders if holding is not None else (),
         exclusion=_printable(one.exclusion),
     )
 
@@ -237,9 +254,9 @@ def show_absent(identity: str, holding: Holding) -> Nic:
         mode=_mode(None, holding),
         ifname=printable(originals.name if originals else ""),
         pci=address if identity.startswith("pci:") else "",
-        driver=str(holding.first.device.attributes.get("driver", "")),
+        driver=str(holding.first.attributes.get("driver", "")),
         mac=_mac_then(holding),
-        held_by=holding.claims,
+        held_by=holding.holders,
         exclusion=_against_absent(holding),
     )
 
@@ -258,7 +275,7 @@ def _against_absent(holding: Holding) -> Exclusion | None:
 
 def _kind_then(holding: Holding) -> NicKind:
     """The kind that a held device had at home; without its link it may seem another."""
-    kind = holding.first.device.attributes.get("kind")
+    kind = holding.first.attributes.get("kind")
     return next((known for known in NicKind if known.value == kind), NicKind.VIRTUAL)
 
 

@@ -22,12 +22,15 @@ from berth.nic.attributes import Subject
 from berth.nic.config.devicefacts import DeviceFacts
 from berth.nic.exclusion import Circumstances
 from berth.nic.facts import Home, device_facts, hardware_addrs, home_of
+from berth.nic.listing import KIND, terms_of
 from berth.nic.publication import Held, Offer, publish
 from berth.nic.survey import Found, ambiguous_macs, survey
 from berth.nic.topology import Topology
 from berth.nic.uplink import uplinks
-from berth.node.equipment import equip, published
+from berth.node.equipment import equip, published, taint_of_plugin
+from berth.node.given import Given
 from berth.node.holding import Holding, holdings
+from berth.node.niclistings import listings
 from berth.node.sighting import Memory, Outlook, Pin, Sighting, show, show_absent, sight, tell_apart
 
 
@@ -51,7 +54,7 @@ class Snapshot:
 def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
     """What the machine has, what of it is offered, and why the rest is not."""
     topology = Topology(scan)
-    held = holdings(outlook.records)
+    held = holdings(outlook.records, outlook.given)
     around = Circumstances(
         topology=topology,
         uplinks=uplinks(topology, own_addresses=outlook.own_addresses),
@@ -66,13 +69,15 @@ def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
     )
     nics = [show(one) for one in seen]
     nics += [show_absent(identity, held[identity]) for identity in held.keys() - here]
-    peripherals = equip(_taken(outlook), outlook.records, outlook.given)
+    others = _others(outlook.given)
+    peripherals = equip(_taken(outlook), outlook.records, others)
     return Snapshot(
         inventory=Inventory(
             nics=tuple(sorted(nics, key=lambda nic: nic.name)),
             peripherals=peripherals,
+            listings=listings(seen, held, outlook, published=publication.devices, nodes=scan.nodes),
             devices=(
-                *published(peripherals, outlook.given, driver=outlook.driver),
+                *published(peripherals, others, driver=outlook.driver),
                 *publication.devices,
             ),
             counter_sets=outlook.counter_sets,
@@ -101,7 +106,7 @@ def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
 def _offers(
     seen: Iterable[Sighting], topology: Topology, outlook: Outlook, memory: Memory
 ) -> Iterator[Offer]:
-    """Everything at home that is free, and parents that living claims share."""
+    """Everything at home that is free for claims, and parents that living claims share."""
     for one in seen:
         group, link, parent = one.group, one.found.link, one.holding
         if group is None or one.name in outlook.refused:
@@ -110,11 +115,14 @@ def _offers(
             continue
         if parent is not None and not parent.is_parent:
             continue
-        if one.exclusion is not None and (parent is None or not parent.is_living):
+        terms = terms_of(group, driver=outlook.driver, auto=outlook.auto)
+        closed = one.exclusion is not None or not terms.door.opens_dra
+        given_out = parent.slots if parent is not None else 0
+        if closed and not given_out:
             continue
         yield Offer(
             name=one.name,
-            slots=parent.slots if parent is not None and one.exclusion is not None else None,
+            slots=given_out if closed else None,
             subject=Subject(
                 found=one.found,
                 group=group,
@@ -141,16 +149,29 @@ def _product(found: Found, topology: Topology) -> str:
 
 
 def _holds(held: Mapping[str, Holding], outlook: Outlook) -> Iterator[Held]:
-    """Everything that a living claim holds alone, wherever it is."""
+    """Everything that a living holder has alone, wherever it is, if claims were offered it."""
     for identity, holding in held.items():
-        if holding.is_living and not holding.is_parent and holding.name not in outlook.refused:
+        first = holding.first
+        if holding.is_parent or not holding.is_living or not first.is_published:
+            continue
+        if holding.name not in outlook.refused:
             yield Held(
                 name=holding.name,
                 identity=identity,
-                type=holding.first.device.type,
+                type=first.type,
                 group=holding.group,
-                attributes=holding.first.device.attributes,
+                attributes=first.attributes,
+                taints=() if first.given is None else (taint_of_plugin(outlook.driver),),
             )
+
+
+def _others(given: Iterable[Given]) -> tuple[Given, ...]:
+    """What the device plugin gave that is no NIC."""
+    kept = (
+        attrs.evolve(one, devices=tuple(d for d in one.devices if d.peripheral.kind != KIND))
+        for one in given
+    )
+    return tuple(one for one in kept if one.devices)
 
 
 def _remarks(

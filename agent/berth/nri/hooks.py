@@ -1,7 +1,9 @@
-"""What each pod and container event does, decided from prepared claims alone.
+"""What each pod and container event does, decided from records alone.
 
-A pod is known by its UID, or by the marker that its claims put into its containers' environment.
-No event prepares or frees anything: a sandbox that stops sends its NICs home, the claim stays.
+A pod has its NICs by claims, which name it, or asked for them as resources; then kubelet is asked
+which they are (`berth.node.resourcepods`). It is known by its UID, or by the markers that are put
+into its containers' environment. No event prepares or frees anything: a sandbox that stops sends
+its NICs home, and they stay its pod's.
 
 A container is made only if every NIC of its pod is in the pod's namespace, looked up there; so a
 pod that started while we were away, or whose hook failed, never runs silently without its device.
@@ -13,24 +15,26 @@ Source: NC §5, §6, §8, §10; network.md §4.3, §4.4.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Final, Protocol
 
 import trio
 
 from berth.errors import BerthError, ClaimError
 from berth.model.pod import Adjustment, Container, ContainerState, Sandbox
-from berth.nic.execute import inode_of
-from berth.nic.record import SandboxRef, Stage
+from berth.nic.record import SandboxRef
 from berth.node.claimstatus import now_text
+from berth.node.given import Given
 from berth.node.handout import marked_claims
-from berth.node.record import ClaimRecord, HeldDevice
+from berth.node.nicholders import NicHolder
+from berth.node.record import ClaimRecord
 from berth.node.running import Running
 from berth.node.views.troubles import Trouble, Troubles
 from berth.nri.handlers import Turn
+from berth.nri.presence import is_lacking, reference, users
 from berth.nri.versions import leaks_failed_sandboxes
 from berth.runtime.logs import get_log
-from berth.runtime.threads import Decision, run_in_thread
+from berth.runtime.threads import Decision
 
 RESERVE_S: Final = 0.1
 """Kept of a hook's time for files and records after the move."""
@@ -61,17 +65,33 @@ class PreparedClaims(Protocol):
         ...
 
 
+class ResourcePods(Protocol):
+    """Pods that asked for resources; see `berth.node.resourcepods.ResourcePods`."""
+
+    def of_pod(self, pod_uid: str) -> tuple[Given, ...]:
+        """What berth brings into the pod's sandboxes."""
+        ...
+
+    async def learn(self, sandbox: Sandbox) -> None:
+        """Ask kubelet what the pod has, if that may be a NIC."""
+        ...
+
+    async def mark(self, sandbox: Sandbox, containers: Iterable[Container]) -> None:
+        """Learn it from its containers."""
+        ...
+
+
 class Arrivals(Protocol):
     """Who brings NICs into sandboxes; see `berth.node.arrivals.Arrivals` for what is promised."""
 
     async def missing(self, uids: Collection[str], sandbox: SandboxRef) -> tuple[str, ...]:
-        """Devices of the claims that are not in the sandbox now."""
+        """Devices of these holders that are not in the sandbox now."""
         ...
 
     async def attach(
         self, uids: Collection[str], sandbox: SandboxRef, *, limit_s: float, decision: Decision
     ) -> None:
-        """Bring the claims' NICs into a sandbox."""
+        """Bring the holders' NICs into a sandbox."""
         ...
 
     async def detach(self, sandbox_id: str) -> None:
@@ -84,7 +104,8 @@ class PodHooks:
 
     Args:
         claims: The node's claims.
-        arrivals: Brings their NICs into sandboxes.
+        resources: Pods that asked for resources; ``None`` where there are none.
+        arrivals: Brings NICs into sandboxes.
         vm_handlers: Runtime handlers that run pods in virtual machines, which no link can enter.
         troubles: Where refusals are remembered for the operator.
         is_ending: Whether a pod is being deleted; asked only for sandboxes from before a restart
@@ -101,8 +122,10 @@ class PodHooks:
         troubles: Troubles,
         is_ending: Callable[[Sandbox], Awaitable[bool]],
         running: Running | None = None,
+        resources: ResourcePods | None = None,
     ) -> None:
         self._claims = claims
+        self._resources = resources
         self._arrivals = arrivals
         self._vm_handlers = frozenset(vm_handlers)
         self._troubles = troubles
@@ -133,6 +156,7 @@ class PodHooks:
         for container in containers:
             if container.state in _RUNNING and container.sandbox_id in self._older:
                 self._older[container.sandbox_id].add(container.id)
+        await self._mark_living(living, containers)
         # Of two sandboxes of one pod, the one that has the NICs keeps them.
         self._late = [
             sandbox for sandbox in living if self._lacking(sandbox, elsewhere=self._older.keys())
@@ -146,13 +170,14 @@ class PodHooks:
             BerthError: They are not there, and the sandbox must not go on. On runtimes that leave
                 a refused sandbox running it goes on, and its containers are refused instead.
         """
-        uids = self._lacking(sandbox)
-        if not uids:
-            return
+        ends_at = trio.current_time() + turn.limit_s - RESERVE_S
         try:
-            await self._attach(
-                uids, sandbox, limit_s=turn.limit_s - RESERVE_S, decision=turn.decision
-            )
+            if self._resources is not None:
+                await self._resources.learn(sandbox)
+            uids = self._lacking(sandbox)
+            if uids:
+                limit_s = ends_at - trio.current_time()
+                await self._attach(uids, sandbox, limit_s=limit_s, decision=turn.decision)
         except BerthError as error:
             self._note(sandbox, error)
             if not leaks_failed_sandboxes(turn.runtime):
@@ -221,32 +246,48 @@ class PodHooks:
         self._running.ended(container)
 
     def _lacking(self, sandbox: Sandbox, *, elsewhere: Collection[str] = ()) -> list[str]:
-        """Claims of the pod with a NIC that is not in this sandbox, or not told of there.
+        """Whoever has a NIC for the pod that is not in this sandbox, or not told of there.
 
         Args:
             elsewhere: Sandboxes in which NICs stay.
         """
-        return [
-            record.claim.uid
-            for record in self._claims.of_pod(sandbox.uid)
-            if any(_is_lacking(device, sandbox.id, elsewhere) for device in record.devices)
-        ]
+        holders = self._of_pod(sandbox)
+        return [record.uid for record in holders if is_lacking(record, sandbox.id, elsewhere)]
+
+    def _of_pod(self, sandbox: Sandbox) -> tuple[NicHolder, ...]:
+        """Everything that has NICs for the pod."""
+        asked = self._resources.of_pod(sandbox.uid) if self._resources is not None else ()
+        return (*self._claims.of_pod(sandbox.uid), *asked)
+
+    async def _mark_living(
+        self, sandboxes: Sequence[Sandbox], containers: Sequence[Container]
+    ) -> None:
+        """Learn what pods have that started while we were away; what fails is told."""
+        for sandbox in sandboxes:
+            own = [one for one in containers if one.sandbox_id == sandbox.id]
+            try:
+                if self._resources is not None:
+                    await self._resources.mark(sandbox, own)
+            except BerthError as error:
+                self._note(sandbox, error)
 
     def _has_nics(self, sandbox: Sandbox, container: Container) -> bool:
         marked = self._claims.by_marker(sorted(marked_claims(iter(container.env))))
-        records = (*self._claims.of_pod(sandbox.uid), *marked)
+        records = (*self._of_pod(sandbox), *marked)
         return any(record is not None and record.has_nics for record in records)
 
     async def _require_nics(self, sandbox: Sandbox, container: Container, turn: Turn) -> None:
         ends_at = trio.current_time() + turn.limit_s - RESERVE_S
         try:
-            wanted = {record.claim.uid: record for record in self._claims.of_pod(sandbox.uid)}
+            if self._resources is not None:
+                await self._resources.mark(sandbox, [container])
+            wanted: dict[str, NicHolder] = {one.uid: one for one in self._of_pod(sandbox)}
             marked = sorted(marked_claims(iter(container.env)))
             for uid, record in zip(marked, self._claims.by_marker(marked), strict=True):
                 own = await self._require_own(uid, record, sandbox, turn)
-                wanted[own.claim.uid] = own
+                wanted[own.uid] = own
             uids = [uid for uid, record in wanted.items() if record.has_nics]
-            if uids and await self._arrivals.missing(uids, await _reference(sandbox)):
+            if uids and await self._arrivals.missing(uids, await reference(sandbox)):
                 limit_s = ends_at - trio.current_time()
                 await self._attach(uids, sandbox, limit_s=limit_s, decision=turn.decision)
         except BerthError as error:
@@ -257,7 +298,7 @@ class PodHooks:
         self, uid: str, record: ClaimRecord | None, sandbox: Sandbox, turn: Turn
     ) -> ClaimRecord:
         """Refuse a container that was promised a device which is not its pod's."""
-        if record is not None and record.has_nics and _users(record, sandbox):
+        if record is not None and record.has_nics and users(record, sandbox):
             record = await self._reread(record, turn)
         if record is None or not record.prepared or record.revoked:
             raise ClaimError(
@@ -265,11 +306,11 @@ class PodHooks:
                 f"uses claim {uid}, which is not prepared on this node any more",
                 mend="delete the pod; its successor gets a device of its own",
             )
-        users = _users(record, sandbox) if record.has_nics else []
-        if users:
+        others = users(record, sandbox) if record.has_nics else []
+        if others:
             raise ClaimError(
                 f"claim {record.claim}",
-                f"is used by pod {', '.join(users)}",
+                f"is used by pod {', '.join(others)}",
                 rule="its NIC can be in one pod only",
                 mend="give each pod a claim of its own, by a ResourceClaimTemplate",
             )
@@ -299,8 +340,8 @@ class PodHooks:
                 rule="a link cannot be moved into it",
                 mend="use a runtime class without a virtual machine, or drop the claim",
             )
-        reference = await _reference(sandbox)
-        await self._arrivals.attach(uids, reference, limit_s=limit_s, decision=decision)
+        place = await reference(sandbox)
+        await self._arrivals.attach(uids, place, limit_s=limit_s, decision=decision)
         self._troubles.forget(sandbox.uid)
 
     def _start_late(self) -> None:
@@ -333,58 +374,3 @@ class PodHooks:
             _log.warning("end of an older pod not settled", pod=sandbox, reason=error)
         finally:
             ended.set()
-
-
-def _is_lacking(device: HeldDevice, sandbox_id: str, elsewhere: Collection[str]) -> bool:
-    """Whether a NIC has still to come into the sandbox, or its containers to be told of it.
-
-    One that a daemon brought there before it ended may be untold; an attach that is under way is
-    late, and will be undone. One that went home from there without a fault was sent by the
-    sandbox's end.
-    """
-    nic = device.nic
-    if nic is None:
-        return False
-    if nic.sandbox is None or nic.sandbox.id != sandbox_id:
-        return nic.sandbox is None or nic.sandbox.id not in elsewhere
-    if nic.stage is Stage.HOME:
-        return bool(nic.fault)
-    return nic.stage in {Stage.ATTACHING, Stage.ATTACHED} and not device.is_told
-
-
-def _users(record: ClaimRecord, sandbox: Sandbox) -> list[str]:
-    """Pods that keep this one from using the claim's NICs.
-
-    A claim that is not reserved for pods by name belongs to the pod that has its NICs.
-    """
-    pods = [consumer for consumer in record.consumers if consumer.is_pod]
-    if not pods:
-        refs = [
-            device.nic.sandbox for device in record.devices if device.nic and device.nic.is_away
-        ]
-        return sorted({ref.pod for ref in refs if ref is not None and ref.pod_uid != sandbox.uid})
-    return [consumer.name for consumer in pods if consumer.uid != sandbox.uid]
-
-
-async def _reference(sandbox: Sandbox) -> SandboxRef:
-    """The sandbox as records know it.
-
-    Raises:
-        ClaimError: The pod uses the host's network, so there is nowhere to move a NIC to.
-        HostError: Its namespace is gone.
-    """
-    if sandbox.netns_path is None:
-        raise ClaimError(
-            f"pod {sandbox}",
-            "uses the host's network",
-            rule="a NIC is moved into a pod's own network namespace",
-            mend="drop hostNetwork, or the claim",
-        )
-    inode = await run_in_thread("nics", inode_of, sandbox.netns_path)
-    return SandboxRef(
-        id=sandbox.id,
-        pod_uid=sandbox.uid,
-        pod=str(sandbox),
-        netns_path=sandbox.netns_path,
-        netns_inode=inode,
-    )

@@ -1,8 +1,9 @@
 """Which links stand in for the NICs that a configuration names.
 
 A group that names links, by name, other name or address, gets links of those names. A group that
-asks for hardware (PCI, vendor, VFs, firmware) cannot be played: links have no hardware. Its form is
-checked with the rest of the file, and it is told that it was not rehearsed.
+asks for hardware (PCI, vendor, VFs, firmware) cannot be played: links have no hardware. Nor can one
+whose NICs no claim gets. Its form is checked with the rest of the file, and it is told that it was
+not rehearsed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 
 import attrs
 
+from berth.config.doors import Door
 from berth.config.match import LinkType, NicMatch
 from berth.config.nic import NicGroup
 from berth.model.device import NicKind, NicMode
@@ -70,7 +72,7 @@ def cast(groups: Iterable[NicGroup]) -> Cast:
     links: list[StandIn] = []
     unplayed: list[tuple[str, str]] = []
     for group in groups:
-        reason = _hardware(group.match)
+        reason = _hardware(group.match) or _by_limits(group)
         if reason:
             unplayed.append((group.name, reason))
         else:
@@ -95,6 +97,13 @@ def _hardware(match: NicMatch) -> str:
     if not (asked or match.name or match.altname or match.mac):
         return "it names no link"
     return f"it asks for hardware by {', '.join(asked)}" if asked else ""
+
+
+def _by_limits(group: NicGroup) -> str:
+    """Why no claim gets the group's NICs; empty when one does."""
+    if group.door is not Door.PLUGIN:
+        return ""
+    return 'its NICs are asked for by limits alone (door = "plugin"), and claims are played'
 
 
 def _links(group: NicGroup, own: Iterator[str]) -> list[StandIn]:

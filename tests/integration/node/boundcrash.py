@@ -16,6 +16,7 @@ from berth.metadata.store import MetadataStore
 from berth.node.ending import Ways
 from berth.node.handout import Handout
 from berth.node.ledger import Ledger
+from berth.node.nicholders import NicHolders
 from berth.node.nics import Nics
 from berth.node.records import Records
 from berth.node.recovery import Recovery
@@ -30,7 +31,12 @@ from tests.integration.node.nodebeds import DRIVER
 async def live(work: str, folder: Path) -> None:
     """Do one piece of work in this process."""
     records = Records(folder / "claims")
-    nics = Nics(records, exists=lambda _: True, renumbered=lambda *_: None, names=folder / "names")
+    nics = Nics(
+        NicHolders(records),
+        exists=lambda _: True,
+        renumbered=lambda *_: None,
+        names=folder / "names",
+    )
     bindings = bindings_of(records, nics, machine_of(folder))
     if work == "recover":
         (folder / "cdi").mkdir(exist_ok=True)

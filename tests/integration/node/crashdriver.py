@@ -19,14 +19,20 @@ import trio
 from berth.cdi.store import CdiStore
 from berth.host.netlink.socket import send_now
 from berth.metadata.store import MetadataStore
+from berth.model.inventory import Inventory
 from berth.nic import settings
 from berth.nic.record import SandboxRef
+from berth.node.allotments import Allotments, given_shelf
 from berth.node.handout import Handout
 from berth.node.ledger import Ledger
+from berth.node.nicholders import NicHolders
 from berth.node.nics import Nics
+from berth.node.pluginfiles import PluginFiles
+from berth.node.record import ClaimRecord
 from berth.node.records import Records
 from berth.node.recovery import Recovery
 from berth.runtime import files
+from berth.runtime.latest import Latest
 from berth.runtime.threads import Decision
 from tests.integration.nic.beds import BOOT
 from tests.integration.nic.senders import Message
@@ -66,30 +72,45 @@ class Life:
         state = Path(order.state)
         self.order = order
         self.records = Records(state / "claims")
+        self.given = given_shelf(state / "ledger")
+        self.holders = NicHolders(self.records, self.given)
         self.nics = Nics(
-            self.records,
+            self.holders,
             exists=lambda _identity: True,
             renumbered=lambda *_words: None,
             names=state / "names",
             send=lambda sock, data: send(fate, sock, data),
         )
+        ledger = Ledger()
+        self.allotments = Allotments(
+            self.given,
+            ledger=ledger,
+            inventory=Latest(Inventory()),
+            files=PluginFiles(CdiStore(DRIVER, state / "cdi")),
+            boot_id=BOOT,
+        )
         self.recovery = Recovery(
             driver=DRIVER,
             boot_id=BOOT,
             records=self.records,
-            ledger=Ledger(),
+            holders=self.holders,
+            ledger=ledger,
             nics=self.nics,
             home=self.nics,
             handout=Handout(CdiStore(DRIVER, state / "cdi"), MetadataStore(DRIVER, state)),
         )
 
     async def stage(self) -> None:
-        """What prepare does to the links."""
-        record = self.records.get(self.order.uid)
+        """What prepare, or an allocation, does to the links."""
+        record = self.holders.get(self.order.uid)
         assert record is not None
-        async with self.records.lock(self.order.uid):
-            staged = await self.nics.stage(record, self.order.homes)
-            await self.records.put(attrs.evolve(staged, prepared=True, generation=1))
+        async with self.holders.lock(self.order.uid):
+            if isinstance(record, ClaimRecord):
+                staged = await self.nics.stage(record, self.order.homes)
+                await self.holders.put(attrs.evolve(staged, prepared=True, generation=1))
+            else:
+                given = await self.nics.stage(record, self.order.homes)
+                await self.holders.put(attrs.evolve(given, prepared=True))
 
     async def attach(self) -> None:
         """What the hook does."""
@@ -106,15 +127,16 @@ class Life:
         await self.nics.give_back(self.order.uid)
 
     async def unprepare(self) -> None:
-        """What kubelet's last call does."""
-        record = self.records.get(self.order.uid)
+        """What kubelet's last call does, or its last list."""
+        record = self.holders.get(self.order.uid)
         assert record is not None
-        await self.records.put(attrs.evolve(record, revoked=True))
+        await self.holders.put(attrs.evolve(record, revoked=True))
         await self.nics.give_back(self.order.uid)
 
     async def recover(self) -> None:
         """What a start does."""
         await self.recovery.load()
+        await self.allotments.load()
         await self.recovery.finish()
 
 
@@ -123,6 +145,8 @@ async def live(order: Order, fate: Fate) -> None:
     life = Life(order, fate)
     if order.work != "recover":
         await life.records.load()
+        # As it is: what was not answered is undone by a start alone.
+        await life.given.load()
     works: dict[str, Callable[[], Awaitable[None]]] = {
         "stage": life.stage,
         "attach": life.attach,

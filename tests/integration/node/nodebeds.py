@@ -14,8 +14,12 @@ from berth.host.netlink.events import GROUP_LINK, EventSocket
 from berth.host.netlink.link import Link
 from berth.host.netlink.socket import Sender, send_now
 from berth.model.claim import ClaimRef, Consumer, DeviceResult
+from berth.model.peripheral import Peripheral
 from berth.nic.config.values import NicConfig
 from berth.nic.record import NicRecord, Stage
+from berth.node.given import Given, GivenDevice
+from berth.node.ledger import PluginHolder
+from berth.node.nicholders import NicHolder, NicHolders
 from berth.node.nics import Nics
 from berth.node.record import ClaimRecord, HeldDevice
 from berth.node.records import Records
@@ -39,6 +43,35 @@ def drafted(
             _held(f"nic-{number}", link, config, children=children)
             for number, (link, config) in enumerate(nics)
         ),
+    )
+
+
+def asked_for(uid: str, nics: Sequence[tuple[Link, NicConfig]], *, pod: Pod) -> Given:
+    """The same of a pod that asked for a resource, once it is known which pod that is."""
+    held = [
+        _held(f"nic-{n}", link, config, children=False) for n, (link, config) in enumerate(nics)
+    ]
+    ids = tuple(device.result.device for device in held)
+    listings = [
+        Peripheral(
+            identity=device.identity,
+            name=device.result.device,
+            kind="nic",
+            type="nic",
+            group="test",
+            keys=(device.identity,),
+        )
+        for device in held
+    ]
+    return Given(
+        holder=PluginHolder(uid=uid, resource="lab.example/nic", ids=ids, since="today"),
+        devices=tuple(
+            GivenDevice(id=id_, peripheral=listing, nic=device.nic)
+            for id_, listing, device in zip(ids, listings, held, strict=True)
+        ),
+        boot_id=BOOT,
+        prepared=False,
+        pod_uid=pod.sandbox.pod_uid,
     )
 
 
@@ -77,7 +110,7 @@ class Node:
         self.noticed: list[str] = []
         self.gone: set[str] = set()
         self.nics = Nics(
-            self.records,
+            NicHolders(self.records),
             exists=lambda identity: identity not in self.gone,
             renumbered=lambda *words: self.renumbered.append(words),
             noticed=self.noticed.append,
@@ -105,7 +138,7 @@ class Node:
         draft = drafted(uid, list(zip(links, configs, strict=True)), pod=pod)
         return await self.prepare(draft)
 
-    async def attach(self, pod: Pod, *uids: str, limit_s: float = 60.0) -> tuple[ClaimRecord, ...]:
+    async def attach(self, pod: Pod, *uids: str, limit_s: float = 60.0) -> tuple[NicHolder, ...]:
         """Bring claims' NICs into a pod."""
         return await self.nics.attach(uids, pod.sandbox, limit_s=limit_s, decision=Decision())
 

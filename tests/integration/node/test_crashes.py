@@ -20,11 +20,12 @@ from berth.nic.execute import open_namespaces
 from berth.nic.look import look_home
 from berth.nic.record import Stage
 from berth.nic.view import take_originals
-from berth.node.document import claim_from_bytes, to_bytes
+from berth.node.document import claim_from_bytes, given_from_bytes, to_bytes
+from berth.node.nicholders import NicHolder, nics_of
 from berth.node.record import ClaimRecord
 from tests.integration.nic.beds import Bed, Pod, child_config_of, config_of
 from tests.integration.node.fates import Driver
-from tests.integration.node.nodebeds import drafted
+from tests.integration.node.nodebeds import asked_for, drafted
 from tests.netns import need_kind
 
 pytestmark = pytest.mark.root
@@ -55,7 +56,7 @@ class Scene:
     pod: Pod
     state: Path
     links: tuple[Link, ...]
-    draft: ClaimRecord
+    draft: NicHolder
     before: tuple[dict[str, Any], ...]
 
     def run(self, work: str, *, kill_at: int = 0) -> dict[str, Any]:
@@ -76,16 +77,18 @@ class Scene:
     @property
     def path(self) -> Path:
         """The claim's file."""
-        return self.state / "claims" / f"{UID}.json"
+        folder = "claims" if isinstance(self.draft, ClaimRecord) else "ledger"
+        return self.state / folder / f"{UID}.json"
 
-    def record(self) -> ClaimRecord:
-        """The claim as its file has it."""
-        return claim_from_bytes(self.path.read_bytes(), where=str(self.path))
+    def record(self) -> NicHolder:
+        """The claim, or what stands in its place, as its file has it."""
+        read = claim_from_bytes if isinstance(self.draft, ClaimRecord) else given_from_bytes
+        return read(self.path.read_bytes(), where=str(self.path))
 
     def outcome(self) -> str:
         """``attached`` or ``home``; anything else fails."""
         record = self.record()
-        nics = [device.nic for device in record.devices if device.nic is not None]
+        nics = [nic for _, nic in nics_of(record)]
         stages = {nic.stage for nic in nics}
         names = {nic.config.interface.name for nic in nics}
         if stages == {Stage.ATTACHED}:
@@ -145,6 +148,7 @@ def make_scene(bed: Bed, driver: Driver, state: Path, kind: str, count: int) -> 
     if child:
         need_kind("macvlan")
     (state / "claims").mkdir(parents=True)
+    (state / "ledger").mkdir()
     (state / "cdi").mkdir()
     links = [bed.veth("v0")] * count if child else [bed.veth(f"v{n}") for n in range(count)]
     for command in (
@@ -157,7 +161,9 @@ def make_scene(bed: Bed, driver: Driver, state: Path, kind: str, count: int) -> 
         bed.home.ip(*command.split())
     pod = bed.pod()
     wishes = [(link, wish(n + 1, child=child)) for n, link in enumerate(links)]
-    draft = drafted(UID, wishes, pod=pod, children=child)
+    draft: NicHolder = drafted(UID, wishes, pod=pod, children=child)
+    if kind == "resource":
+        draft = asked_for(UID, wishes, pod=pod)
     return Scene(
         bed=bed,
         driver=driver,
@@ -236,7 +242,7 @@ LEAST = {"stage": 3, "attach": 20, "return": 4, "unprepare": 4}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["moved", "child"])
+@pytest.mark.parametrize("kind", ["moved", "child", "resource"])
 @pytest.mark.parametrize("work", ["stage", "attach", "return", "unprepare"])
 def test_crash_before_each_event(
     bed: Bed, driver: Driver, tmp_path: Path, work: str, kind: str

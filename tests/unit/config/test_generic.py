@@ -6,16 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from berth.config.doors import Door, Inject
 from berth.config.generic import (
     PERMISSIONS,
     RESOURCE,
     Beside,
     BindMount,
     GenericGroup,
-    Inject,
 )
 from berth.config.genericmatch import GenericMatch
-from berth.config.nic import Door
 from berth.config.template import Template
 from berth.model.pathglob import PathGlob
 from tests.unit.config.reading import check_text, faults, read_table, read_value

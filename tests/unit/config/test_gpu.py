@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from berth.config.doors import Door
 from berth.config.gpu import GpuTable, Prefer, ShareMemory
 from berth.config.gpumatch import Glob, GpuType
-from berth.config.nic import Door
 from tests.unit.config.reading import check_text, read_table
 
 GROUP = '[[group]]\nname = "a"\nmatch.type = "gpu"\n'

@@ -46,7 +46,7 @@ uplink_ok = ["pci:0000:41:*", "0000:41:00.0"]
 [[nic.group]]
 name = "fast"
 mode = "macvlan"
-door = "plugin"
+door = "window"
 match = { pfName = "ens1f0", vendor = 8086, device = [0x403, "zz"], name = "eth*" }
 [[nic.group]]
 name = "fast"
@@ -273,7 +273,7 @@ def test_further_checks_are_told_with_file_and_line(tmp_path: Path) -> None:
         ),
         (
             'dra.enabled = false\n[[nic.group]]\nname = "a"\nmatch.name = "x"\n',
-            "1: [dra] enabled is false, so no group of NICs offers anything",
+            '2: [[nic.group]] 1 "a": door is "dra", and [dra] enabled is false: no claim gets it',
         ),
     ],
 )

@@ -127,8 +127,20 @@ def test_switches_of_the_table_are_read() -> None:
             'allow_noiommu is given with mode "exclusive": it goes with mode "vfio"',
         ),
         (
-            'match.name = "a"\ndoor = "both"',
-            'door is "both", which is not available in this version: it must be "dra"',
+            'match.name = "a"\ndoor = "window"',
+            'door is "window": it must be "dra", "plugin", "auto" or "both"',
+        ),
+        (
+            'match.name = "a"\ndoor = "plugin"\nresource = "fast"',
+            (
+                'resource is "fast": it must be the name of an extended resource such as '
+                '"vendor.example/fast_nic", not of Kubernetes\' own domains, or ""; '
+                'write "vendor.example/fast"'
+            ),
+        ),
+        (
+            'match.name = "a"\ndoor = "plugin"\nattach = "multus"',
+            'attach is "multus": it must be "cni" or "nri"',
         ),
         (
             'match.name = "a"\nscrub = "rebind"',

@@ -268,3 +268,31 @@ def test_prefer_is_quick_with_a_thousand_ids(slots: int, flags: dict[str, bool])
     assert len(ids) == size
     # It takes some hundredths; coverage and a slow machine may take their share.
     assert time.process_time() - began < 2
+
+
+def vfs(*bearers: str) -> tuple[Unit, ...]:
+    """Give virtual functions of these physical ones, all equally near."""
+    return tuple(
+        Unit(id=f"GPU-{number}", device=f"vf-{number}", bearer=bearer, pcie_root="pci0000:40")
+        for number, bearer in enumerate(bearers)
+    )
+
+
+@pytest.mark.parametrize(
+    ("available", "size", "wanted"),
+    [
+        ("012345", 2, "0 3"),
+        ("012345", 4, "0 3 1 4"),
+        ("2345", 1, "3"),
+        ("2345", 3, "3 4 5"),
+        ("0125", 2, "0 1"),
+    ],
+)
+def test_virtual_functions_are_spread_over_physical_ones(
+    available: str, size: int, wanted: str
+) -> None:
+    """The function with the fewest given away comes first, and then the others in turn."""
+
+    resource = Resource(name=NAME, units=vfs("a", "a", "a", "b", "b", "b"))
+
+    assert ask(resource, *(f"GPU-{number}" for number in available), size=size) == wanted

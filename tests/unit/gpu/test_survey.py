@@ -11,10 +11,10 @@ from typing import Any
 import attrs
 import pytest
 
+from berth.config.doors import Door as WrittenDoor
 from berth.config.gpu import GpuGroup, GpuShare, GpuTable, ShareMemory
 from berth.config.gpumatch import Glob, GpuMatch, GpuType
 from berth.config.match import PciPattern
-from berth.config.nic import Door as WrittenDoor
 from berth.gpu.survey import GpuSurvey
 from berth.gpu.witness import Remembered
 from berth.host.nvidiafiles import FunctionFiles

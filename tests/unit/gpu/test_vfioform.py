@@ -7,9 +7,9 @@ from typing import Any
 import attrs
 import pytest
 
+from berth.config.doors import Door as WrittenDoor
 from berth.config.gpu import GpuGroup, GpuShare, GpuTable, GpuVfio
 from berth.config.gpumatch import GpuMatch, GpuType
-from berth.config.nic import Door as WrittenDoor
 from berth.gpu.counters import SLICES_LIMIT, whole_set
 from berth.gpu.survey import GpuSurvey
 from berth.gpu.witness import Remembered

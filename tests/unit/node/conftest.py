@@ -15,6 +15,7 @@ from berth.node.arrivals import Arrivals
 from berth.node.claims import Claims
 from berth.node.ending import Ending
 from berth.node.ledger import Ledger
+from berth.node.nicholders import NicHolders
 from berth.node.record import ClaimRecord
 from berth.node.reservation import Reservation
 from berth.node.views.troubles import Troubles
@@ -93,7 +94,7 @@ class Node:
         )
 
         self.arrivals = Arrivals(
-            records=self.records, nics=self.nics, notes=self.papers, status=self.told
+            records=NicHolders(self.records), nics=self.nics, notes=self.papers, status=self.told
         )
 
     def add(self, *claims: Claim) -> None:

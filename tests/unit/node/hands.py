@@ -12,6 +12,7 @@ import trio
 from berth.errors import BerthError, ClaimError, HostError
 from berth.model.claim import NetworkData, PreparedClaim, PreparedDevice
 from berth.nic.record import NicRecord, Originals, SandboxRef, Stage
+from berth.node.nicholders import NicHolder, nics_of
 from berth.node.record import ClaimRecord
 from berth.node.records import Records
 from berth.runtime.threads import Decision
@@ -192,13 +193,13 @@ class SpokenNics:
         decision.claim_done()
         return tuple(done)
 
-    async def verify(self, record: ClaimRecord, sandbox: SandboxRef) -> tuple[str, ...]:
+    async def verify(self, record: NicHolder, sandbox: SandboxRef) -> tuple[str, ...]:
         """Tell which are not in the sandbox; one that is there may not be recorded as such yet."""
         await trio.lowlevel.checkpoint()
         there = {Stage.ATTACHING, Stage.ATTACHED}
         return tuple(
             nic.device
-            for _, nic in _nics(record)
+            for _, nic in nics_of(record)
             if nic.stage not in there or nic.sandbox != sandbox or nic.device in self.hidden
         )
 

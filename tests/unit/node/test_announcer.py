@@ -20,6 +20,7 @@ from berth.nic.announce import Sight, waits_for_carrier, waits_for_search
 from berth.nic.record import NicRecord, Stage
 from berth.node import announcer
 from berth.node.announcer import CARRIER_S, SEARCH_S, Announcer
+from berth.node.nicholders import NicHolders
 from tests.unit.nic.links import address_of, config_of, link_of
 from tests.unit.node.claimrecords import NIC, RECORD
 from tests.unit.node.hands import Disk, MemoryRecords
@@ -88,7 +89,7 @@ class Scene:
         self.sight: Sight | HostError | None = DARK
         self.looks: list[float] = []
         self.noticed: list[str] = []
-        self.announcer = Announcer(self.records, noticed=self.noticed.append)
+        self.announcer = Announcer(NicHolders(self.records), noticed=self.noticed.append)
 
     def look(self, _nic: NicRecord, **_more: Any) -> Sight | None:
         """Stand in for the look into the pod."""

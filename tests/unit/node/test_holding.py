@@ -21,7 +21,7 @@ def test_claim_holds_a_nic_alone() -> None:
 
     assert (holding.name, holding.group) == ("nic-0000-41-00-0", "fast")
     assert (holding.is_parent, holding.is_living) == (False, True)
-    assert (holding.claims, holding.originals, holding.fault) == (("team/a",), ORIGINALS, "")
+    assert (holding.holders, holding.originals, holding.fault) == (("team/a",), ORIGINALS, "")
 
 
 def test_claims_share_a_parent() -> None:
@@ -35,7 +35,7 @@ def test_claims_share_a_parent() -> None:
     holding = holdings(records)[NIC]
 
     assert (holding.is_parent, holding.is_living, holding.slots) == (True, True, 3)
-    assert holding.claims == ("team/a", "team/b", "team/b", "team/c")
+    assert holding.holders == ("team/a", "team/b", "team/b", "team/c")
 
 
 def test_living_claim_comes_before_one_that_is_undone() -> None:

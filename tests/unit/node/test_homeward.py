@@ -17,6 +17,7 @@ from berth.nic.record import NicRecord, Stage
 from berth.node import homeward
 from berth.node.homenames import HomeNames
 from berth.node.homeward import SWEEP_S, Homeward
+from berth.node.nicholders import NicHolders
 from berth.node.record import ClaimRecord
 from tests.unit.node.claimrecords import NIC, RECORD, of_claim
 from tests.unit.node.hands import Disk, MemoryRecords
@@ -48,9 +49,10 @@ class Scene:
         self.blind = False
         self.renumbered: list[tuple[str, str, str]] = []
         self.identity = NIC.identity
+        self.holders = NicHolders(self.records)
         self.homeward = Homeward(
-            self.records,
-            HomeNames(self.records),
+            self.holders,
+            HomeNames(self.holders),
             exists=self.exists,
             renumbered=lambda *words: self.renumbered.append(words),
         )

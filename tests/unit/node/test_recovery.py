@@ -11,13 +11,16 @@ import pytest
 
 from berth.errors import ClaimError, HostError, StateError
 from berth.nic.record import NicRecord, SandboxRef, Stage
+from berth.node.allotments import given_shelf
 from berth.node.ledger import Hold, Ledger
+from berth.node.nicholders import NicHolder, NicHolders
 from berth.node.record import ClaimRecord
 from berth.node.recovery import Recovery, holds_of
 from berth.runtime.threads import Decision
 from tests.unit.nic.links import SANDBOX
 from tests.unit.node.claimrecords import NIC, RECORD, of_claim
 from tests.unit.node.hands import Disk, MemoryRecords
+from tests.unit.node.peripherals import given, modem
 
 GONE = attrs.evolve(SANDBOX, netns_path="/nowhere/at/all")
 
@@ -52,7 +55,7 @@ class Told:
             raise ClaimError("nic-a", "cannot be attached")
         return ()
 
-    async def verify(self, record: ClaimRecord, sandbox: SandboxRef) -> tuple[str, ...]:
+    async def verify(self, record: NicHolder, sandbox: SandboxRef) -> tuple[str, ...]:
         """Tell what was said to be missing."""
         assert record.devices[0].nic is not None
         assert record.devices[0].nic.sandbox == sandbox
@@ -250,7 +253,7 @@ async def test_claim_that_fails_holds_up_no_other(
         ("look_again",),
         ("give_back", "u2", ""),
     ]
-    assert "claim not recovered yet, trying again" in caplog.text
+    assert "not recovered yet, trying again" in caplog.text
 
 
 async def test_links_are_settled_though_the_disk_takes_no_file(tmp_path: Path) -> None:
@@ -325,3 +328,33 @@ def test_holds_of_a_record() -> None:
             limit=8,
         ),
     )
+
+
+async def test_lent_and_planned_nics_in_another_boot(tmp_path: Path) -> None:
+    """What berth moves has to be planned anew; what a CNI plugin moves stays lent."""
+
+    shelf = given_shelf(tmp_path / "ledger")
+    await shelf.load()
+    for number, stage in enumerate((Stage.ATTACHED, Stage.LENT)):
+        one = given(modem(number), uid=f"g{number}")
+        nic = attrs.evolve(NIC, identity=modem(number).identity, stage=stage, boot_id="before")
+        await shelf.put(one.with_nic(0, nic))
+    start = Start(tmp_path)
+    recovery = Recovery(
+        driver="berth.dev",
+        boot_id="boot",
+        records=start.records,
+        ledger=start.ledger,
+        nics=start.nics,
+        home=start.nics,
+        handout=start.files,
+        holders=NicHolders(start.records, shelf),
+    )
+    await recovery.finish()
+
+    planned, lent = (one.nics[0] for one in shelf.all())
+    assert planned is not None
+    assert lent is not None
+    assert (planned.stage, planned.originals, planned.boot_id) == (Stage.RESERVED, None, "boot")
+    assert (lent.stage, lent.originals) == (Stage.LENT, NIC.originals)
+    assert start.nics.calls == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,15 @@ from berth.model.claim import Consumer
 from berth.model.pod import Container, ContainerState, Sandbox
 from berth.nic import execute
 from berth.nic.record import NicRecord, SandboxRef, Stage
+from berth.node.given import Given
 from berth.node.record import ClaimRecord
+from berth.node.running import units_of
 from berth.node.views.troubles import Troubles
 from berth.nri.handlers import Turn
 from berth.nri.hooks import LATE_ATTACH_S, RESERVE_S, PodHooks
 from berth.nri.versions import Runtime
 from berth.runtime.threads import Decision
+from tests.unit.node.peripherals import given, modem
 from tests.unit.node.views.scenes import CLAIM, POD, SANDBOX, claim_record, nic_record
 
 SOUND = Runtime(name="containerd", version="v2.4.2")
@@ -99,7 +102,8 @@ class FakeClaims:
             raise self.fault
         self.attached.append((tuple(uids), sandbox.id, limit_s))
         for uid in uids:
-            self.put(uid, nic_record(Stage.ATTACHED, sandbox=sandbox))
+            if uid in self.records:
+                self.put(uid, nic_record(Stage.ATTACHED, sandbox=sandbox))
         decision.claim_done()
 
     async def detach(self, sandbox_id: str) -> None:
@@ -187,7 +191,9 @@ async def test_sandbox_gets_its_nic(hooks: PodHooks, claims: FakeClaims, sandbox
     at = turn()
     await hooks.run_pod_sandbox(sandbox, at)
 
-    assert claims.attached == [((CLAIM.uid,), "s1", 1.5 - RESERVE_S)]
+    ((uids, sandbox_id, limit_s),) = claims.attached
+    assert (uids, sandbox_id) == ((CLAIM.uid,), "s1")
+    assert 0 < limit_s <= 1.5 - RESERVE_S
     nic = claims.records[CLAIM.uid].devices[0].nic
     assert nic is not None
     assert nic.sandbox == SandboxRef(
@@ -703,3 +709,70 @@ async def test_container_of_a_newer_sandbox_ends_nothing(
     await wait_all_tasks_blocked()
 
     assert claims.detached == []
+
+
+class Resources:
+    """A pod that asked for a NIC as a resource, as it turns out when its sandbox is made.
+
+    Attributes:
+        fault: What it ends with to find that out.
+    """
+
+    def __init__(self, one: Given) -> None:
+        self.one = one
+        self.fault: BerthError | None = None
+        self.learnt: list[str] = []
+
+    def of_pod(self, pod_uid: str) -> tuple[Given, ...]:
+        """What was learnt."""
+        return (self.one,) if self.one.serves_pod(pod_uid) else ()
+
+    async def learn(self, sandbox: Sandbox) -> None:
+        """Find it out."""
+        await trio.lowlevel.checkpoint()
+        if self.fault is not None:
+            raise self.fault
+        self.learnt.append(sandbox.id)
+        self.one = attrs.evolve(self.one, pod_uid=sandbox.uid)
+
+    async def mark(self, sandbox: Sandbox, containers: Iterable[Container]) -> None:
+        """Find it out by containers with our mark."""
+        if any(units_of(container.env) for container in containers):
+            await self.learn(sandbox)
+
+
+@pytest.fixture
+def resources(claims: FakeClaims) -> Resources:
+    """A pod without claims, with one NIC."""
+    claims.records.clear()
+    return Resources(given(modem(), uid="g1").with_nic(0, nic_record(Stage.STAGED)))
+
+
+async def test_pod_that_asked_for_a_resource_gets_its_nic(
+    claims: FakeClaims, resources: Resources, sandbox: Sandbox, troubles: Troubles, ending: Ending
+) -> None:
+    """As one with a claim does, by the same steps."""
+
+    hooks = PodHooks(
+        claims, arrivals=claims, troubles=troubles, is_ending=ending, resources=resources
+    )
+    await hooks.run_pod_sandbox(sandbox, turn())
+
+    ((uids, sandbox_id, _),) = claims.attached
+    assert (uids, sandbox_id) == (("g1",), "s1")
+
+
+async def test_pod_whose_nic_cannot_be_named_is_refused(
+    claims: FakeClaims, resources: Resources, sandbox: Sandbox, troubles: Troubles, ending: Ending
+) -> None:
+    """And the operator finds out why."""
+
+    resources.fault = ClaimError("modem-0", "is to be net1 in the pod, as another NIC of it is")
+    hooks = PodHooks(
+        claims, arrivals=claims, troubles=troubles, is_ending=ending, resources=resources
+    )
+
+    with pytest.raises(ClaimError, match="as another NIC of it is"):
+        await hooks.run_pod_sandbox(sandbox, turn())
+    assert claims.attached == []
+    assert [trouble.pod for trouble in troubles.all()] == [str(sandbox)]

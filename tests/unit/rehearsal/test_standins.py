@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 
+from berth.config.doors import Door
 from berth.config.match import LinkType, NicMatch, PciPattern, PfPattern
 from berth.config.nic import NicGroup
 from berth.model.device import NicKind, NicMode
@@ -121,3 +123,16 @@ def test_group_that_names_no_link_is_not_played() -> None:
     found = cast([group(NicMatch(kind=(NicKind.VIRTUAL,)))])
 
     assert found.unplayed == (("g", "it names no link"),)
+
+
+def test_group_that_no_claim_gets_is_not_played() -> None:
+    """What is shown are claims; with both doors open there is one."""
+
+    by_limits = attrs.evolve(group(NicMatch(name=("x0",)), name="old"), door=Door.PLUGIN)
+    both = attrs.evolve(group(NicMatch(name=("x1",)), name="new"), door=Door.BOTH)
+    found = cast([by_limits, both])
+
+    assert [link.name for link in found.links] == ["x1"]
+    ((name, reason),) = found.unplayed
+    assert name == "old"
+    assert "by limits alone" in reason

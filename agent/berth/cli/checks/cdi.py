@@ -14,10 +14,9 @@ from typing import Final
 from berth.cli.checks.line import Level, Line
 from berth.cli.checks.machine import Machine
 from berth.cli.checks.runtime import RuntimeSettings
+from berth.config.doors import Door, Inject
 from berth.config.generic import GenericGroup
-from berth.config.generic import Inject as GenericInject
-from berth.config.gpu import CdiSource, GpuTable, Inject
-from berth.config.nic import Door
+from berth.config.gpu import CdiSource, GpuTable
 from berth.host.nvidiactk import PATH, PROGRAMS
 
 TOPIC: Final = "CDI"
@@ -99,4 +98,4 @@ def _has_tool(machine: Machine) -> bool:
 
 def _needs(group: GenericGroup, *, claims: bool) -> bool:
     by_claim = claims and group.door is not Door.PLUGIN
-    return by_claim or (group.door is not Door.DRA and group.inject is GenericInject.CDI)
+    return by_claim or (group.door is not Door.DRA and group.inject is Inject.CDI)

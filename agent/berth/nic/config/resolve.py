@@ -83,13 +83,37 @@ def resolve(
     taken = {*skip_names, *(other.name for other in others)}
     names = assign_names([config.interface.name for _, _, config in drafts], taken)
     nics = [
-        (_resolved(claim, target, _complete(claim, target, config, name, host)), draft)
+        (_resolved(claim, target, _complete(claim.ref.uid, target, config, name, host)), draft)
         for (target, draft, config), name in zip(drafts, names, strict=True)
     ]
     check_pod(nics, others)
     if faults := report.faults(ClaimError):
         raise Faults(f"claim {claim.ref}", faults)
     return (*(nic for nic, _ in nics), *functions)
+
+
+def by_group(target: Target, *, policy: GroupPolicy, host: HostFacts, uid: str) -> NicConfig:
+    """Decide what shall be done with a NIC that was asked for as a resource: its group says all.
+
+    Args:
+        target: With the resource as its request.
+        uid: Of who gets it, for a child's hardware address.
+
+    Returns:
+        Its name is empty unless the group gives one: the pod that it goes into is not known yet.
+
+    Raises:
+        Faults: The group's defaults cannot be done for this NIC.
+    """
+    report = Report()
+    home = Place(report=report, root=str(target), rank=_LAST)
+    draft = _draft(target, (), policy, home)
+    config = _configure(draft, policy)
+    check(config, draft)
+    check_fit(config, draft, target=target, policy=policy, host=host)
+    if faults := report.faults(ClaimError):
+        raise Faults(str(target), faults)
+    return _complete(uid, target, config, config.interface.name, host)
 
 
 def wished_names(
@@ -137,17 +161,13 @@ def _configure(draft: Draft, policy: GroupPolicy) -> NicConfig:
     return attrs.evolve(config, sysctls=sysctls)
 
 
-def _complete(
-    claim: Claim, target: Target, config: NicConfig, name: str, host: HostFacts
-) -> NicConfig:
+def _complete(uid: str, target: Target, config: NicConfig, name: str, host: HostFacts) -> NicConfig:
     """The configuration with its name, and with a child's hardware address."""
     interface: InterfaceConfig = attrs.evolve(config.interface, name=name)
     own = config.mode is AttachMode.MACVLAN and config.macvlan.mode is not MacvlanMode.PASSTHRU
     if own and interface.hardware_addr is None:
         result = target.result
-        address = derived_hardware_addr(
-            claim.ref.uid, result.device, result.share_id, host.hardware_addrs
-        )
+        address = derived_hardware_addr(uid, result.device, result.share_id, host.hardware_addrs)
         interface = attrs.evolve(interface, hardware_addr=address)
     return attrs.evolve(config, interface=interface)
 

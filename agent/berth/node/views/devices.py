@@ -22,26 +22,29 @@ def devices_view(inventory: Inventory) -> dict[str, Any]:
 
 
 def device_entry(nic: Nic, inventory: Inventory) -> dict[str, Any]:
-    """One NIC; ``offered`` says that it stands in a slice, where held ones stay."""
+    """One NIC; ``offered`` says that it stands in a slice, where held ones stay, or in a list."""
+    listing = inventory.listing_by_name.get(nic.name)
+    at_plugin = listing is not None and listing.is_listed and listing.exclusion is None
+    exclusion = nic.exclusion or (listing.exclusion if listing is not None else None)
     return {
         "name": nic.name,
         "identity": nic.identity,
         "kind": nic.kind.value,
         "group": nic.group,
         "mode": nic.mode.value,
-        "door": Door.DRA.value,
-        "resource": "",
+        "door": (listing.door if listing is not None else Door.DRA).value,
+        "resource": listing.resource if listing is not None else "",
         "path": "",
-        "slots": 1,
-        "health": "",
+        "slots": listing.slots if listing is not None else 1,
+        "health": listing.unhealthy if listing is not None and listing.held_by else "",
         "ifname": nic.ifname,
         "ifindex": nic.ifindex,
         "pci": nic.pci,
         "driver": nic.driver,
         "mac": nic.mac,
-        "offered": nic.name in inventory.device_by_name,
-        "reason": nic.exclusion.reason if nic.exclusion else "",
-        "detail": nic.exclusion.detail if nic.exclusion else "",
+        "offered": at_plugin or nic.name in inventory.device_by_name,
+        "reason": exclusion.reason if exclusion else "",
+        "detail": exclusion.detail if exclusion else "",
         "held_by": list(nic.held_by),
     }
 
@@ -77,7 +80,7 @@ def nics_summary(inventory: Inventory) -> dict[str, Any]:
     reasons = Counter(nic.exclusion.reason for nic in inventory.nics if nic.exclusion)
     return {
         "seen": len(inventory.nics),
-        "offered": sum(nic.name in inventory.device_by_name for nic in inventory.nics),
+        "offered": sum(device_entry(nic, inventory)["offered"] for nic in inventory.nics),
         "held": sum(bool(nic.held_by) for nic in inventory.nics),
         "excluded": dict(sorted(reasons.items())),
     }

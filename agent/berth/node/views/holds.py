@@ -18,7 +18,7 @@ def holds_view(
     entries = [
         hold_entry(record, device) for record in records for device in record.devices if device.keys
     ]
-    entries += [_given_entry(one, device) for one in given for device in one.devices]
+    entries += [given_entry(one, device) for one in given for device in one.devices]
     known = {(entry["claim_uid"] or entry["holder"], entry["device"]) for entry in entries}
     bare = {
         (hold.holder.uid, hold.device): _bare_entry(hold)
@@ -69,8 +69,17 @@ def claim_state(record: ClaimRecord) -> str:
     return "prepared" if record.prepared else "preparing"
 
 
-def _given_entry(given: Given, device: GivenDevice) -> dict[str, Any]:
-    holder = given.holder
+def given_state(given: Given) -> str:
+    """Where an answer of the device plugin stands."""
+    if given.revoked:
+        return "undoing"
+    return "missed" if given.holder.missed else "bound" if given.bound else "reserved"
+
+
+def given_entry(given: Given, device: GivenDevice) -> dict[str, Any]:
+    """One id that the device plugin gave."""
+    holder, nic = given.holder, device.nic
+    sandbox = nic.sandbox if nic else None
     return {
         "device": device.peripheral.name,
         "identity": device.peripheral.identity,
@@ -85,12 +94,12 @@ def _given_entry(given: Given, device: GivenDevice) -> dict[str, Any]:
         "share": device.share or "",
         "slots": 1,
         "slot_limit": device.peripheral.slots,
-        "state": "missed" if holder.missed else "bound" if given.bound else "reserved",
-        "stage": "",
-        "fault": "",
-        "interface": "",
-        "sandbox": "",
-        "home_name": "",
+        "state": given_state(given),
+        "stage": nic.stage.value if nic else "",
+        "fault": nic.fault if nic else "",
+        "interface": nic.config.interface.name if nic else "",
+        "sandbox": sandbox.id if sandbox else "",
+        "home_name": nic.home_name if nic else "",
     }
 
 

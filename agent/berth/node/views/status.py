@@ -6,7 +6,7 @@ the publisher and the choice of the node's name tell of themselves fits as it is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +14,8 @@ import attrs
 
 from berth.kube.api import Identity
 from berth.model.inventory import Inventory
+from berth.node.given import Given
+from berth.node.nicholders import NicHolder, nics_of
 from berth.node.record import ClaimRecord
 from berth.node.views.devices import nics_summary, peripherals_summary
 from berth.node.views.holds import claim_state
@@ -157,6 +159,7 @@ class Status:
     plugins: SupervisorStatistics
     inventory: Inventory
     records: Sequence[ClaimRecord]
+    given: Sequence[Given] = ()
     node: NodeName | None = None
     nri: NriState | None = None
     nri_socket: Path | None = None
@@ -190,7 +193,7 @@ def status_view(status: Status) -> dict[str, Any]:
         "resources": [attrs.asdict(resource) for resource in status.resources],
         "nics": nics_summary(status.inventory),
         "peripherals": peripherals_summary(status.inventory),
-        "claims": _claims(status.records),
+        "claims": _claims(status.records, status.given),
         "warnings": [*status.warnings, *status.inventory.warnings],
     }
 
@@ -212,7 +215,7 @@ def _troubles(status: Status) -> Iterator[str]:
         if resource.rivals:
             rivals = ", ".join(resource.rivals)
             yield f"resource {resource.name}: another plugin may serve it: {rivals}"
-    yield from _claim_troubles(status.records)
+    yield from _nic_troubles((*status.records, *status.given))
 
 
 def connection_troubles(
@@ -222,19 +225,24 @@ def connection_troubles(
     if api is not None and not api.server:
         yield f"API server: not connected, so nothing is published: {api.source}"
     if nri is not None and not nri.synchronized:
-        yield f"NRI is not connected, so no free NIC is offered: {nri.reason}"
+        yield f"NRI is not connected, so no NIC that berth moves is offered: {nri.reason}"
     if publication is not None and publication.state != PUBLISHED:
         yield f"slices: {publication.state}"
     if publication is not None and publication.refused:
         yield f"slices: the API server does not take {', '.join(publication.refused)}"
 
 
-def _claim_troubles(records: Sequence[ClaimRecord]) -> Iterator[str]:
+def _nic_troubles(records: Iterable[NicHolder]) -> Iterator[str]:
     for record in records:
-        for device in record.devices:
-            moved = device.nic or device.binding
-            if moved is not None and moved.fault:
-                yield f"{device.result.device} of claim {record.claim}: {moved.fault}"
+        whose = f"claim {record.claim}" if isinstance(record, ClaimRecord) else str(record.holder)
+        yield from (f"{name} of {whose}: {fault}" for name, fault in _faults(record) if fault)
+
+
+def _faults(record: NicHolder) -> Iterator[tuple[str, str]]:
+    if isinstance(record, ClaimRecord):
+        yield from ((device.result.device, device.fault) for device in record.devices)
+    else:
+        yield from ((nic.device, nic.fault) for _, nic in nics_of(record))
 
 
 def _node(node: NodeName | None) -> dict[str, str] | None:
@@ -273,8 +281,10 @@ def _pool(pool: Pool) -> dict[str, int]:
     return {"generation": pool.generation, "slices": pool.slices, "devices": pool.devices}
 
 
-def _claims(records: Sequence[ClaimRecord]) -> dict[str, int]:
-    nics = [device.nic for record in records for device in record.devices if device.nic]
+def _claims(records: Sequence[ClaimRecord], given: Sequence[Given]) -> dict[str, int]:
+    """How many claims there are, by their state, and NICs of whoever has them."""
+    holders: tuple[NicHolder, ...] = (*records, *given)
+    nics = [nic for holder in holders for _, nic in nics_of(holder)]
     states = [claim_state(record) for record in records]
     return {
         **{state: states.count(state) for state in ("preparing", "prepared", "undoing")},

@@ -15,6 +15,7 @@ from berth.kube.api import Identity
 from berth.model.device import Device, Nic, Version
 from berth.model.inventory import Inventory
 from berth.model.peripheral import ABSENT, Peripheral
+from berth.node.given import Given
 from berth.node.record import ClaimRecord
 from berth.node.views.devices import (
     device_entry,
@@ -22,11 +23,18 @@ from berth.node.views.devices import (
     peripheral_entry,
     peripherals_summary,
 )
-from berth.node.views.holds import claim_state, hold_entry, pods_of
+from berth.node.views.holds import claim_state, given_entry, given_state, hold_entry, pods_of
 from berth.node.views.mends import mend_for
 from berth.node.views.status import NriState, Publication, connection_troubles
 from berth.node.views.troubles import Trouble
-from berth.node.views.words import AGAIN, Word, device_word
+from berth.node.views.words import (
+    Word,
+    claim_word,
+    device_word,
+    given_word,
+    said,
+    trouble_word,
+)
 
 Answer: TypeAlias = dict[str, Any]
 
@@ -38,6 +46,7 @@ class Knowledge:
     """Everything that the node knows.
 
     Attributes:
+        given: What the device plugin gave.
         nri: ``None`` before the first look, or without the plugin.
         publication: ``None`` while nothing is published.
         api: Whom the API server knows the daemon as; ``None`` where none is asked.
@@ -45,6 +54,7 @@ class Knowledge:
 
     records: Sequence[ClaimRecord]
     inventory: Inventory
+    given: Sequence[Given] = ()
     troubles: Sequence[Trouble] = ()
     nri: NriState | None = None
     publication: Publication | None = None
@@ -103,9 +113,19 @@ def _pods(asked: str, known: Knowledge) -> Iterator[tuple[str, str]]:
             pod = f"{record.claim.namespace}/{consumer.name}"
             if consumer.is_pod and _is_called(asked, pod, consumer.uid):
                 yield pod, consumer.uid
+    for one in known.given:
+        pod = _pod_of(one)
+        if pod and _is_called(asked, pod, one.pod_uid):
+            yield pod, one.pod_uid
     for trouble in known.troubles:
         if trouble.pod and _is_called(asked, trouble.pod, ""):
             yield trouble.pod, ""
+
+
+def _pod_of(given: Given) -> str:
+    """The pod of a container that kubelet has named."""
+    container = given.holder.container
+    return f"{container.namespace}/{container.pod}" if container is not None else ""
 
 
 def _guessed_pods(asked: str, known: Knowledge) -> Iterator[tuple[str, str]]:
@@ -137,6 +157,7 @@ def _pod_entry(pod: str, uid: str, known: Knowledge) -> Answer:
         if record.claim.namespace == namespace and name in pods_of(record)
     ]
     claims = [_of_record(record, known) for record in records]
+    claims += [_of_given(one, known) for one in known.given if _pod_of(one) == pod]
     have = {str(record.claim) for record in records}
     for trouble in known.troubles:
         guessed = not trouble.pod and _is_of_template(pod, trouble.claim)
@@ -175,7 +196,7 @@ def _verdict(claims: Sequence[_Claim]) -> Answer:
 def _of_record(record: ClaimRecord, known: Knowledge) -> _Claim:
     name = str(record.claim)
     trouble = next((t for t in known.troubles if t.claim == name), None)
-    word = _claim_word(record, trouble)
+    word = claim_word(record, trouble)
     devices = [(d, device_word(record, d, known.nri)) for d in record.devices]
     return _Claim(
         entry={
@@ -183,19 +204,38 @@ def _of_record(record: ClaimRecord, known: Knowledge) -> _Claim:
             "uid": record.claim.uid,
             "state": claim_state(record),
             "pods": pods_of(record),
-            **_said(word),
+            **said(word),
             "trouble": attrs.asdict(trouble) if trouble else None,
-            "devices": [hold_entry(record, d) | _said(said) for d, said in devices],
+            "devices": [hold_entry(record, d) | said(told) for d, told in devices],
         },
         words=(
-            *((f"{d.result.device} (claim {name})", said) for d, said in devices),
+            *((f"{d.result.device} (claim {name})", told) for d, told in devices),
             (f"claim {name}", word),
         ),
     )
 
 
+def _of_given(given: Given, known: Knowledge) -> _Claim:
+    """What a container asked for as a resource, told as a claim's devices are."""
+    words = [(d, given_word(given, d, known.nri)) for d in given.devices]
+    return _Claim(
+        entry={
+            "claim": "",
+            "uid": given.uid,
+            "state": given_state(given),
+            "pods": [],
+            **said(Word(text="")),
+            "trouble": None,
+            "devices": [given_entry(given, d) | said(word) for d, word in words],
+        },
+        words=tuple(
+            (f"{d.peripheral.name} (resource {given.holder.resource})", word) for d, word in words
+        ),
+    )
+
+
 def _of_trouble(trouble: Trouble) -> _Claim:
-    word = _trouble_word(trouble)
+    word = trouble_word(trouble)
     subject = f"claim {trouble.claim}" if trouble.claim else f"pod {trouble.pod}"
     return _Claim(
         entry={
@@ -203,35 +243,12 @@ def _of_trouble(trouble: Trouble) -> _Claim:
             "uid": "",
             "state": "waiting" if trouble.waiting else "refused",
             "pods": [trouble.pod.rpartition("/")[2]] if trouble.pod else [],
-            **_said(word),
+            **said(word),
             "trouble": attrs.asdict(trouble),
             "devices": [],
         },
         words=((subject, word),),
     )
-
-
-def _said(word: Word) -> Answer:
-    return {"says": word.text, "waits_for": word.waits_for, "mend": word.mend}
-
-
-def _trouble_word(trouble: Trouble) -> Word:
-    if trouble.waiting:
-        return Word(text=f"waits: {trouble.text}", waits_for="prepare", rank=6)
-    times = f" ({trouble.count} times)" if trouble.count > 1 else ""
-    return Word(
-        text=f"was refused{times}, last at {trouble.at}: {trouble.text}", mend=AGAIN, rank=9
-    )
-
-
-def _claim_word(record: ClaimRecord, trouble: Trouble | None) -> Word:
-    if trouble is not None:
-        return _trouble_word(trouble)
-    if record.revoked:
-        return Word(text="is being undone: the pod is to end here", waits_for="home", rank=5)
-    if not record.prepared:
-        return Word(text="is being prepared", waits_for="prepare", rank=5)
-    return Word(text="is prepared")
 
 
 def _is_device(asked: str, nic: Nic) -> bool:
@@ -242,10 +259,16 @@ def _is_device(asked: str, nic: Nic) -> bool:
 
 def _device_entry(nic: Nic, known: Knowledge) -> Answer:
     holders = [
-        hold_entry(record, device) | _said(device_word(record, device, known.nri))
+        hold_entry(record, device) | said(device_word(record, device, known.nri))
         for record in known.records
         for device in record.devices
         if device.identity == nic.identity
+    ]
+    holders += [
+        given_entry(one, device) | said(given_word(one, device, known.nri))
+        for one in known.given
+        for device in one.devices
+        if device.peripheral.identity == nic.identity
     ]
     device = known.inventory.device_by_name.get(nic.name)
     return {
@@ -264,7 +287,7 @@ def _device_verdict(nic: Nic, holders: Sequence[Answer]) -> str:
         return f"{nic.name} is not offered: {nic.exclusion}"
     if not holders:
         return f"{nic.name} is offered, and free"
-    held = "; ".join(f"claim {holder['claim']}: {holder['says']}" for holder in holders)
+    held = "; ".join(f"{holder['holder']}: {holder['says']}" for holder in holders)
     return f"{nic.name} is held. {held}"
 
 
@@ -278,7 +301,7 @@ def _peripheral_entry(one: Peripheral, known: Knowledge) -> Answer:
         "device": peripheral_entry(one, known.inventory),
         "attributes": _attributes(device),
         "holders": [
-            hold_entry(record, device) | _said(device_word(record, device, known.nri))
+            hold_entry(record, device) | said(device_word(record, device, known.nri))
             for record in known.records
             for device in record.devices
             if device.peripheral is not None and device.peripheral.identity == one.identity

@@ -1,18 +1,24 @@
-"""What is said of one device of a claim: how far it is on its way, and what is waited for."""
+"""What is to be said of one device or claim: a sentence, what it waits for, and what to do.
+
+How far a NIC is on its way is told alike whoever has it, a claim or a container that asked for a
+resource.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from berth.nic.record import NicRecord, Stage
+from berth.node.given import Given, GivenDevice
 from berth.node.record import ClaimRecord, HeldDevice
 from berth.node.views.status import NriState
+from berth.node.views.troubles import Trouble
 from berth.vfio.binding import VFIO, Binding
 from berth.vfio.binding import Stage as Bound
 
-AGAIN: Final = "kubelet tries again by itself, after up to 90 s"
+_AGAIN: Final = "kubelet tries again by itself, after up to 90 s"
 
 
 @attrs.frozen(kw_only=True)
@@ -32,30 +38,68 @@ class Word:
     rank: int = 0
 
 
+def said(word: Word) -> dict[str, Any]:
+    """A word as it is answered."""
+    return {"says": word.text, "waits_for": word.waits_for, "mend": word.mend}
+
+
+def trouble_word(trouble: Trouble) -> Word:
+    """What is to be said of what was refused, or is waited for."""
+    if trouble.waiting:
+        return Word(text=f"waits: {trouble.text}", waits_for="prepare", rank=6)
+    times = f" ({trouble.count} times)" if trouble.count > 1 else ""
+    return Word(
+        text=f"was refused{times}, last at {trouble.at}: {trouble.text}", mend=_AGAIN, rank=9
+    )
+
+
+def claim_word(record: ClaimRecord, trouble: Trouble | None) -> Word:
+    """What is to be said of a claim as a whole."""
+    if trouble is not None:
+        return trouble_word(trouble)
+    if record.revoked:
+        return Word(text="is being undone: the pod is to end here", waits_for="home", rank=5)
+    if not record.prepared:
+        return Word(text="is being prepared", waits_for="prepare", rank=5)
+    return Word(text="is prepared")
+
+
 def device_word(record: ClaimRecord, device: HeldDevice, nri: NriState | None) -> Word:
-    """What is said of a device now."""
-    nic = device.nic
+    """What is to be said of a claim's device."""
     if device.binding is not None:
         return _bound_word(record, device.binding)
+    if device.nic is not None:
+        return _nic_word(device.nic, nri, revoked=record.revoked)
     if device.peripheral is not None and device.keys:
         return Word(
             text="is given to the containers that use the claim: nothing of ours is missing"
         )
-    if nic is None:
-        return Word(text="is only looked at (adminAccess), nothing is moved for it")
+    return Word(text="is only looked at (adminAccess), nothing is moved for it")
+
+
+def given_word(given: Given, device: GivenDevice, nri: NriState | None) -> Word:
+    """What is to be said of what the device plugin gave."""
+    if device.nic is None:
+        return Word(text="is given to its container: nothing of ours is missing")
+    if device.nic.stage is Stage.LENT:
+        return Word(text="is given to its container; a CNI plugin moves it, and brings it home")
+    return _nic_word(device.nic, nri, revoked=given.revoked)
+
+
+def _nic_word(nic: NicRecord, nri: NriState | None, *, revoked: bool) -> Word:
     if nic.stage is Stage.LOST:
         mend = "delete the pod; its successor gets another device"
         return Word(text=f"is lost: {nic.fault or 'its device is gone'}", mend=mend, rank=8)
     if nic.stage is Stage.ATTACHED:
         return _attached_word(nic)
-    if nic.stage is Stage.RETURNING or record.revoked:
+    if nic.stage is Stage.RETURNING or revoked:
         fault = f", tried again by itself: {nic.fault}" if nic.fault else ""
         return Word(text=f"is on its way home{fault}", waits_for="home", rank=7 if fault else 3)
     if nic.stage is Stage.ATTACHING and not nic.fault:
         where = nic.sandbox.id if nic.sandbox else "its sandbox"
         return Word(text=f"is being brought into sandbox {where}", waits_for="sandbox", rank=4)
     if nic.fault:
-        return Word(text=f"was not attached: {nic.fault}", mend=AGAIN, rank=8)
+        return Word(text=f"was not attached: {nic.fault}", mend=_AGAIN, rank=8)
     return _waiting_word(nic, nri)
 
 

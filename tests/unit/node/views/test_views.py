@@ -217,7 +217,7 @@ def test_status_when_all_is_well() -> None:
         ),
         (
             {"nri": DISCONNECTED},
-            f"NRI is not connected, so no free NIC is offered: {DISCONNECTED.reason}",
+            f"NRI is not connected, so no NIC that berth moves is offered: {DISCONNECTED.reason}",
         ),
         (
             {"api": Identity(kind="none", source="no kubeconfig was found", server="")},

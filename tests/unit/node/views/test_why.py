@@ -13,14 +13,16 @@ from berth.kube.api import Identity
 from berth.model.device import Exclusion
 from berth.model.inventory import Inventory
 from berth.model.peripheral import ABSENT, Peripheral
+from berth.model.resource import ContainerRef
 from berth.nic.record import Stage
 from berth.node.equipment import published
+from berth.node.given import Given
 from berth.node.record import ClaimRecord
 from berth.node.views import Knowledge, Trouble, nodes_view, why_view
 from berth.node.views.mends import mend_for
 from berth.vfio.binding import Binding
 from berth.vfio.binding import Stage as Bound
-from tests.unit.node.peripherals import modem
+from tests.unit.node.peripherals import given, modem
 from tests.unit.node.views.scenes import (
     CLAIM,
     DEVICE,
@@ -281,7 +283,8 @@ def test_unknown_pod_is_answered_by_the_state_of_the_node() -> None:
         "node": {
             "troubles": [
                 "API server: not connected, so nothing is published: no kubeconfig was found",
-                f"NRI is not connected, so no free NIC is offered: {DISCONNECTED.reason}",
+                "NRI is not connected, so no NIC that berth moves is offered: "
+                + DISCONNECTED.reason,
                 "slices: behind",
             ],
             "nics": {"seen": 3, "offered": 2, "held": 1, "excluded": {"uplink": 1}},
@@ -422,3 +425,42 @@ def test_word_for_a_function_at_each_point(
     assert device["says"] == verdict
     assert device["waits_for"] == waits_for
     assert device["stage"] == record.bindings[0][1].stage.value
+
+
+def asked_for(stage: Stage) -> Given:
+    """A container that was given the NIC by the device plugin."""
+    listing = attrs.evolve(modem(), identity=nic_record().identity, name=DEVICE, kind="nic")
+    container = ContainerRef(namespace="default", pod="old", container="main")
+    one = given(listing, container=container, bound=True)
+    return attrs.evolve(one.with_nic(0, nic_record(stage)), pod_uid="uid-of-old")
+
+
+@pytest.mark.parametrize("asked", ["default/old", "old", "uid-of-old"])
+@pytest.mark.parametrize(
+    ("stage", "says"),
+    [
+        (Stage.ATTACHED, "is in the pod as"),
+        (Stage.STAGED, "goes into the pod's sandbox as soon as one is made"),
+        (Stage.LENT, "a CNI plugin moves it"),
+    ],
+)
+def test_pod_that_asked_by_its_limits_is_told_of_as_one_with_a_claim(
+    asked: str, stage: Stage, says: str
+) -> None:
+    """How far its NIC is, through which resource."""
+
+    (found,) = why_view(asked, known(given=[asked_for(stage)]))["found"]
+
+    assert (found["kind"], found["name"]) == ("pod", "default/old")
+    assert says in found["verdict"]
+    assert "resource berth.dev/modem" in found["verdict"]
+
+
+def test_nic_tells_who_was_given_it() -> None:
+    """As it tells of a claim."""
+
+    (found,) = why_view(DEVICE, known(given=[asked_for(Stage.ATTACHED)]))["found"]
+
+    (holder,) = found["holders"]
+    assert holder["holder"] == "pod default/old, container main"
+    assert "is in the pod as" in holder["says"]
