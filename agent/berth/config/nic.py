@@ -17,7 +17,7 @@ import attrs
 from berth.config.attributes import OwnAttributes
 from berth.config.bandwidth import BANDWIDTH, MEGABIT
 from berth.config.decode import Written, key, table, tables
-from berth.config.finding import Cursor
+from berth.config.finding import Cursor, toml_text
 from berth.config.forms import AnyTable, Choice, Flag, OrEmpty, Several, Text, Whole, listed
 from berth.config.match import DNS_LABEL, NicMatch
 from berth.config.overlap import shared_things
@@ -164,6 +164,14 @@ class NicGroup:
         "the items of one are alternatives.",
         required=True,
     )
+    excepts: tuple[str, ...] = key(
+        Several(item=DNS_LABEL),
+        (),
+        "Groups further up in the file whose NICs this one leaves to them: "
+        "whatever meets their conditions is not taken, also when it meets these.",
+        name="except",
+        known_as=("exclude", "excepts", "not"),
+    )
     mode: NicMode = key(
         Choice(kind=NicMode, now=(NicMode.EXCLUSIVE, NicMode.SHARED)),
         NicMode.EXCLUSIVE,
@@ -237,14 +245,35 @@ def _check_groups(groups: tuple[NicGroup, ...], cursor: Cursor) -> None:
             here.at("name").say(
                 f'is "{other.name}", as is that of group {first}', mend="choose another name"
             )
+        if one.name in other.excepts:
+            continue
         for matcher, thing in shared_things(one.match, other.match):
             named = f' "{one.name}"' if one.name else ""
             here.at("match", matcher).say(
                 f"takes {thing}, as does group {first}{named}",
                 rule="a NIC belongs to one group",
-                mend="drop it from one of the two",
+                mend=f"drop it from one of the two{_leaving(one)}",
             )
+    _check_exceptions(groups, cursor)
     _check_attributes(groups, cursor)
+
+
+def _leaving(first: NicGroup) -> str:
+    return f', or write except = ["{first.name}"] here' if first.name else ""
+
+
+def _check_exceptions(groups: tuple[NicGroup, ...], cursor: Cursor) -> None:
+    """A group leaves NICs to groups above it alone, so that the first of all that fit has them."""
+    above: dict[str, None] = {}
+    for number, group in enumerate(groups):
+        for position, name in enumerate(group.excepts):
+            if name not in above:
+                there = listed([toml_text(each) for each in above], last="or")
+                cursor.at(number, "except", position).say(
+                    f'holds "{name}"',
+                    rule=f"it must name a group further up: {there or 'there is none'}",
+                )
+        above[group.name] = None
 
 
 def _check_attributes(groups: tuple[NicGroup, ...], cursor: Cursor) -> None:
