@@ -32,6 +32,9 @@ keys; 20 core and 3 standard attributes are berth's own, and 2 capacities of a s
 (network.md §2.1, §2.3).
 """
 
+SLOTS_LIMIT: Final = 1024
+"""Most claims that may be let use one parent at once."""
+
 
 class Door(Enum):
     """The ways by which a device reaches a pod."""
@@ -104,7 +107,9 @@ _FIELD = Text(what='a field of NicConfig such as "rules"', parse=_field)
 class NicShared:
     """shared: how a parent is divided among claims."""
 
-    slots: int = key(Whole(least=1, most=1024), 32, "Most claims that use the parent at once.")
+    slots: int = key(
+        Whole(least=1, most=SLOTS_LIMIT), 32, "Most claims that use the parent at once."
+    )
     children: tuple[ChildKind, ...] = key(
         Several(item=Choice(kind=ChildKind, now=(ChildKind.MACVLAN,)), least=1),
         (ChildKind.MACVLAN,),
