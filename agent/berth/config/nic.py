@@ -250,9 +250,8 @@ def _check_groups(groups: tuple[NicGroup, ...], cursor: Cursor) -> None:
             here.at("name").say(
                 f'is "{other.name}", as is that of group {first}', mend="choose another name"
             )
-        if one.name in other.excepts:
-            continue
-        for matcher, thing in shared_things(one.match, other.match):
+        left = one.name in other.excepts
+        for matcher, thing in () if left else shared_things(one.match, other.match):
             named = f' "{one.name}"' if one.name else ""
             here.at("match", matcher).say(
                 f"takes {thing}, as does group {first}{named}",
