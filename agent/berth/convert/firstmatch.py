@@ -8,12 +8,15 @@ themselves it need not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
 
 from berth.config.match import PfPattern
-from berth.convert.draft import Draft, Line, Value
+from berth.convert.draft import Draft, Line
 from berth.model.names import is_pci_address
+
+_Reach: TypeAlias = Mapping[str, Mapping[object, object]]
+"""Lists of alternatives, by key; VFs stand under their PF, which no list names twice."""
 
 _EXACT: Final = {"match.pci", "match.name"}
 # Conditions whose items each stand for one NIC.
@@ -26,14 +29,19 @@ def in_order(drafts: Iterable[Draft], *, why: str) -> tuple[Draft, ...]:
         why: What the line comes from, for its comment.
     """
     found: list[Draft] = []
+    reaches: list[_Reach] = []
     for draft in drafts:
-        conditions = draft.conditions
-        before = tuple(each.name for each in found if not apart(each.conditions, conditions))
-        found.append(draft.excepting(Line(value=before, origin=why)) if before else draft)
+        reach = _reach(draft)
+        before = [
+            one.name for one, its in zip(found, reaches, strict=True) if not apart(its, reach)
+        ]
+        line = Line(value=tuple(before), origin=why)
+        found.append(draft.excepting(line) if before else draft)
+        reaches.append(reach)
     return tuple(found)
 
 
-def apart(one: Mapping[str, Value], other: Mapping[str, Value]) -> bool:
+def apart(one: _Reach, other: _Reach) -> bool:
     """Whether no NIC meets both conditions, as far as they themselves tell.
 
     A NIC that both name exactly is taken for one that both want, whatever else is asked of it, as
@@ -44,17 +52,27 @@ def apart(one: Mapping[str, Value], other: Mapping[str, Value]) -> bool:
     return bool(differing) and differing >= both & _EXACT
 
 
-def _differ(one: Value, other: Value) -> bool:
-    if not isinstance(one, tuple) or not isinstance(other, tuple):
+def _reach(draft: Draft) -> _Reach:
+    return {
+        key: {item.pf if isinstance(item, PfPattern) else item: item for item in value}
+        for key, value in draft.conditions.items()
+        if isinstance(value, tuple)
+    }
+
+
+def _differ(one: Mapping[object, object], other: Mapping[object, object]) -> bool:
+    # Of the name of a PF and an address nobody can tell whether they are one function's.
+    if _by_address(one) != _by_address(other):
         return False
-    mine, theirs = _by_pf(one), _by_pf(other)
-    if not mine or not theirs:
-        return set(one).isdisjoint(other)
-    # Of a name and an address nobody can tell whether they are one function's.
-    alike = is_pci_address(next(iter(mine))) == is_pci_address(next(iter(theirs)))
-    return alike and not any(mine[pf].meets(theirs[pf]) for pf in mine if pf in theirs)
+    return not any(_clash(one[key], other[key]) for key in one.keys() & other.keys())
 
 
-def _by_pf(items: Sequence[object]) -> Mapping[str, PfPattern]:
-    """VFs by their PF, which no list names twice, nor one by its name and another by its place."""
-    return {item.pf: item for item in items if isinstance(item, PfPattern)}
+def _by_address(items: Mapping[object, object]) -> bool:
+    """Whether PFs are named by their addresses; no list has both."""
+    return any(isinstance(key, str) and is_pci_address(key) for key in [*items][:1])
+
+
+def _clash(mine: object, theirs: object) -> bool:
+    if isinstance(mine, PfPattern) and isinstance(theirs, PfPattern):
+        return mine.meets(theirs)
+    return mine == theirs

@@ -13,6 +13,9 @@ from berth.model.names import is_dns_subdomain, is_pci_address
 _RANGE: Final = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 _INDEX_LIMIT: Final = 2**32 - 1
 
+RANGES_LIMIT: Final = 256
+"""Most ranges behind one PF; they are compared with each other, and no NIC has so many VFs."""
+
 
 def _address(text: str) -> PciPattern | None:
     pattern = PCI.parse(text)
@@ -48,6 +51,8 @@ def _ranges(text: str) -> str | None:
             joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
         else:
             joined.append((first, last))
+    if len(joined) > RANGES_LIMIT:
+        return None
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in joined)
 
 
@@ -73,12 +78,12 @@ ADDRESS: Final = Text(
 )
 PF_NAME: Final = Text(
     what="the interface name of a physical function, "
-    'which # and numbers of functions may follow: "ens1f0#0,2-7"',
+    f'which # and up to {RANGES_LIMIT} ranges of functions may follow: "ens1f0#0,2-7"',
     parse=_pf_name,
 )
 ROOT_DEVICE: Final = Text(
     what="the PCI address of a physical function, "
-    'which # and numbers of functions may follow: "0000:41:00.0#0,2-7"',
+    f'which # and up to {RANGES_LIMIT} ranges of functions may follow: "0000:41:00.0#0,2-7"',
     parse=_root_device,
 )
 LINK_TYPE: Final = Text(what='"ether" or "infiniband"', parse=_link_type)

@@ -24,6 +24,9 @@ def _group(selector: Any, **more: Any) -> dict[str, Any]:
 
 SELECTOR = "resourceList[0].selectors[0]"
 
+SPARSE = f"ens1f0#{','.join(str(number) for number in range(0, 2 * 257, 2))}"
+"""Functions in one range more than are taken."""
+
 
 @pytest.mark.parametrize(
     ("key", "value", "why"),
@@ -108,6 +111,7 @@ def test_key_of_a_resource_is_refused_with_its_place(more: dict[str, Any], told:
         ({"pfNames": ["ens1f0#5-3"]}, '.pfNames[0] is "ens1f0#5-3"'),
         ({"pfNames": ["ens1f0#0, 2"]}, '.pfNames[0] is "ens1f0#0, 2"'),
         ({"pfNames": ["ens1f0#0#1"]}, '.pfNames[0] is "ens1f0#0#1"'),
+        ({"pfNames": [SPARSE]}, f'.pfNames[0] is "{SPARSE[:58]}…: it must be the interface'),
         ({"rootDevices": ["ens1f0"]}, '.rootDevices[0] is "ens1f0": it must be the PCI address'),
         ({"isRdma": "true"}, '.isRdma is "true": it must be true or false'),
         ({"needVhostNet": 1}, ".needVhostNet is 1: it must be true or false"),
