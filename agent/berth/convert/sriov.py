@@ -36,7 +36,7 @@ _RESOURCE: Final = (
 )
 
 _TYPES: Final = {
-    "accelerator": "only NICs are turned; other PCI devices are for [[generic]] groups",
+    "accelerator": "only NICs are turned; [[generic]] groups offer other devices, by their nodes",
     "auxNetDevice": sriovselector.NO_AUXILIARY,
 }
 """Types of device beside the usual one, and why they are not turned."""
@@ -115,5 +115,7 @@ def _refuse_rest(given: Mapping[str, Place]) -> None:
     extra = given.get("additionalInfo")
     if extra is not None and extra.value != {}:
         extra.say(
-            "cannot be kept", rule="berth tells containers about devices what it sees of them"
+            "cannot be kept",
+            rule="berth tells a container of a device what it sees of it, and nothing besides",
+            mend="take it out",
         )

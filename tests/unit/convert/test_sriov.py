@@ -58,7 +58,7 @@ def test_selector_without_counterpart_that_says_nothing_is_let_be(empty: Any) ->
     [
         (
             {"deviceType": "accelerator"},
-            'deviceType is "accelerator": only NICs are turned; other PCI devices are for',
+            'deviceType is "accelerator": only NICs are turned; [[generic]] groups offer',
         ),
         (
             {"deviceType": "auxNetDevice"},
