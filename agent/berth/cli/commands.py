@@ -6,6 +6,7 @@ from typing import Final
 
 from berth.cli import (
     check,
+    convert,
     device,
     devices,
     facts,
@@ -31,4 +32,5 @@ COMMANDS: Final[tuple[Command, ...]] = (
     reload.COMMAND,
     rehearse.COMMAND,
     facts.COMMAND,
+    convert.COMMAND,
 )

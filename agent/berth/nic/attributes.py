@@ -18,7 +18,8 @@ from typing import Final, TypeAlias
 import attrs
 
 from berth.config.match import NicMatch
-from berth.config.nic import AliasSet, NicGroup, NicTable
+from berth.config.nic import AliasSet, NicTable
+from berth.config.nicgroup import NicGroup
 from berth.host.sysfs import PciFunction
 from berth.model.device import Attribute, NicKind, NicMode, Version
 from berth.nic.survey import Found

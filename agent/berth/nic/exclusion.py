@@ -17,7 +17,7 @@ from typing import Final
 
 import attrs
 
-from berth.config.nic import NicGroup
+from berth.config.nicgroup import NicGroup
 from berth.host.netlink.link import Link
 from berth.model.device import Exclusion, NicKind, NicMode
 from berth.nic.survey import Found, link_mac

@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from berth.config.nic import NicGroup
+from berth.config.nicgroup import NicGroup
 from berth.host.netlink.address import IFA_F_NODAD, IFA_F_NOPREFIXROUTE, Address
 from berth.host.netlink.link import Link
 from berth.host.netlink.route import (

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from berth.config.doors import settled
-from berth.config.nic import Attach, NicGroup
+from berth.config.nicgroup import Attach, NicGroup
 from berth.host.nicnodes import RDMA_CM, TUN, VHOST_NET, NicNodes
 from berth.model.device import Attribute, Exclusion, NicMode
 from berth.model.edits import Edits

@@ -10,7 +10,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from berth.config.nic import NicGroup, NicTable
+from berth.config.nic import NicTable
+from berth.config.nicgroup import NicGroup
 from berth.model.device import Attribute, Capacity, CapacityRange, Device, NicMode, Taint
 from berth.nic.attributes import KEYS_LIMIT, Attributes, Keys, Subject, keys_of
 

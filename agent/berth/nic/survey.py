@@ -19,7 +19,7 @@ from typing import Final
 import attrs
 
 from berth.config.match import LinkType, NicMatch
-from berth.config.nic import NicGroup
+from berth.config.nicgroup import NicGroup
 from berth.host.netlink.link import ARPHRD_INFINIBAND, Link
 from berth.host.scan import NetDevice
 from berth.host.sysfs import PciFunction
@@ -122,8 +122,13 @@ def survey(
 
 
 def groups_of(found: Found, groups: Iterable[NicGroup]) -> tuple[NicGroup, ...]:
-    """Every group whose conditions all hold; more than one is a fault of the configuration."""
-    return tuple(group for group in groups if _fits(found, group.match))
+    """Every group whose conditions all hold, less those that leave the device to another of them.
+
+    More than one is a fault of the configuration.
+    """
+    fitting = [group for group in groups if _fits(found, group.match)]
+    names = {group.name for group in fitting}
+    return tuple(group for group in fitting if names.isdisjoint(group.excepts))
 
 
 def ambiguous_macs(topology: Topology) -> frozenset[str]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
-from berth.config.nic import Attach, NicGroup
+from berth.config.nicgroup import Attach, NicGroup
 from berth.host.nicnodes import NicNodes
 from berth.model.device import RETURNING, Attribute, Device, Exclusion
 from berth.model.peripheral import ABSENT, Peripheral

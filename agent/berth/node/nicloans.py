@@ -19,7 +19,7 @@ from typing import Final, Protocol
 import attrs
 import trio
 
-from berth.config.nic import Attach, NicGroup
+from berth.config.nicgroup import Attach, NicGroup
 from berth.errors import ClaimError
 from berth.model.claim import DeviceResult
 from berth.model.device import NicMode

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from berth.config.nic import Attach, NicGroup, NicTable
+from berth.config.nic import NicTable
+from berth.config.nicgroup import Attach, NicGroup
 from berth.model.device import RETURNING, CounterSet, Exclusion, Nic, NicKind, NicMode
 from berth.model.names import device_name, printable
 from berth.model.peripheral import Door, Peripheral

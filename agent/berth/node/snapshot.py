@@ -182,7 +182,8 @@ def _remarks(
     selecting |= {holding.group for holding in held.values()}
     for group in outlook.table.groups:
         if group.name not in selecting:
-            yield f'group "{group.name}" selects no NIC: nothing here meets {group.match}'
+            left = f" and is not left to {', '.join(group.excepts)}" if group.excepts else ""
+            yield f'group "{group.name}" selects no NIC: nothing here meets {group.match}{left}'
     by_identity = {one.found.identity: one for one in seen}
     for identity in outlook.table.uplink_ok:
         one = by_identity.get(identity)

@@ -66,7 +66,7 @@ def read_documents(path: Path) -> list[Any]:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
     if len(text) > SIZE_LIMIT:
         raise ConfigError(str(path), "is larger than 1 MiB", rule="manifests are smaller")
-    return _documents(text, str(path))
+    return documents_of(text, str(path))
 
 
 def sort_out(documents: Iterable[Mapping[str, Any]], *, where: str) -> Manifests:
@@ -114,8 +114,13 @@ def pod_using(name: str, entry: Mapping[str, Any], *, namespace: str = "default"
     }
 
 
-def _documents(text: bytes, where: str) -> list[Any]:
-    # PyYAML is imported late: only a rehearsal of an operator's own claim needs it here.
+def documents_of(text: bytes, where: str) -> list[Any]:
+    """The objects of a YAML text, lists unpacked, empty ones left out.
+
+    Raises:
+        ConfigError: It is no YAML.
+    """
+    # PyYAML is imported late: only what an operator wrote himself needs it here.
     import yaml
 
     try:

@@ -16,7 +16,7 @@ import attrs
 
 from berth.config.doors import Door
 from berth.config.match import LinkType, NicMatch
-from berth.config.nic import NicGroup
+from berth.config.nicgroup import NicGroup
 from berth.model.device import NicKind, NicMode
 
 _HARDWARE: Final = (

@@ -32,10 +32,10 @@ RECORD = claim_record(nic_record(Stage.ATTACHED))
 
 
 def commands_of(text: str) -> Iterator[list[str]]:
-    """Every command line of ours in the code blocks of a page, without what is piped around it."""
+    """Every command line of ours in the code blocks of a page, without pipes and redirections."""
     for block in re.findall(r"^```(?:sh|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         for line in block.splitlines():
-            for part in re.split(r"&&|\|", re.sub(r"^# ", "", line).split(" #")[0]):
+            for part in re.split(r"&&|\||>", re.sub(r"^# ", "", line).split(" #")[0]):
                 if part.strip().startswith("berth "):
                     yield shlex.split(part)
 

@@ -16,7 +16,7 @@ from berth.config.generic import GenericGroup
 from berth.config.gpu import GpuGroup
 from berth.config.load import check
 from berth.config.match import NicMatch
-from berth.config.nic import NicGroup
+from berth.config.nicgroup import NicGroup
 from berth.config.schema import Config
 from berth.model.device import NicMode
 from tests.unit.config.reading import read_table

@@ -5,14 +5,8 @@ from __future__ import annotations
 import pytest
 
 from berth.config.match import NicMatch
-from berth.config.nic import (
-    AliasSet,
-    CarrierSeverity,
-    NicGroup,
-    NicHealth,
-    NicShared,
-    NicTable,
-)
+from berth.config.nic import AliasSet, NicTable
+from berth.config.nicgroup import CarrierSeverity, NicGroup, NicHealth, NicShared
 from berth.model.device import NicMode
 from tests.unit.config.reading import read_table
 
@@ -241,15 +235,18 @@ def test_groups_that_name_one_device_are_refused_by_both_names() -> None:
         '[[group]] 2 "g2": order is "x": it must be a whole number from -1000 to 1000',
         (
             '[[group]] 2 "g2": match.pci takes 0000:41:00.0, as does group 1 "g1": '
-            "a NIC belongs to one group; drop it from one of the two"
+            "a NIC belongs to one group; drop it from one of the two, "
+            'or write except = ["g1"] here'
         ),
         (
             '[[group]] 3 "g3": match.pci takes 0000:41:00.0, as does group 1 "g1": '
-            "a NIC belongs to one group; drop it from one of the two"
+            "a NIC belongs to one group; drop it from one of the two, "
+            'or write except = ["g1"] here'
         ),
         (
             '[[group]] 3 "g3": match.pci takes 0000:41:00.0, as does group 2 "g2": '
-            "a NIC belongs to one group; drop it from one of the two"
+            "a NIC belongs to one group; drop it from one of the two, "
+            'or write except = ["g2"] here'
         ),
     ]
 
@@ -264,6 +261,35 @@ def test_overlap_with_a_group_without_name_is_told_by_its_number() -> None:
         '[[group]] 2 "a": match.name takes x, as does group 1: '
         "a NIC belongs to one group; drop it from one of the two"
     )
+
+
+def test_group_may_leave_what_it_shares_to_one_further_up() -> None:
+    """The first has the NIC; that is no overlap."""
+
+    assert (
+        _groups(
+            'match.pci = "0000:41:00.0"',
+            'match.pci = "0000:41:*"\nexcept = ["g1"]',
+            'match.pf = "ens1f0"',
+            'match.pf = "ens1f0#0-3"\nexcept = ["g2", "g3"]',
+        )
+        == []
+    )
+
+
+def test_group_leaves_nics_to_groups_further_up_alone() -> None:
+    """So no two leave a NIC to each other, and the first of all that fit has it."""
+
+    assert _groups(
+        'match.pci = "0000:41:00.0"\nexcept = ["g2", "g1"]',
+        'match.pci = "0000:42:00.0"\nexcept = ["g1", "gg"]',
+        'match.pci = "0000:43:00.0"\nexcept = "g4"',
+    ) == [
+        '[[group]] 1 "g1": except holds "g2": it must name a group further up: there is none',
+        '[[group]] 1 "g1": except holds "g1": it must name a group further up: there is none',
+        '[[group]] 2 "g2": except holds "gg": it must name a group further up: "g1"',
+        '[[group]] 3 "g3": except holds "g4": it must name a group further up: "g1" or "g2"',
+    ]
 
 
 def _own(first: int, last: int) -> str:

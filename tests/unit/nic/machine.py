@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from berth.config.match import NicMatch
-from berth.config.nic import NicGroup
+from berth.config.nicgroup import NicGroup
 from berth.host.netlink.address import IFA_F_PERMANENT, Address
 from berth.host.netlink.link import Link
 from berth.host.netlink.neighbor import Neighbor

@@ -8,7 +8,8 @@ import attrs
 import pytest
 
 from berth.config.attributes import RESERVED
-from berth.config.nic import OWN_ATTRIBUTES_LIMIT, AliasSet, NicGroup, NicTable
+from berth.config.nic import OWN_ATTRIBUTES_LIMIT, AliasSet, NicTable
+from berth.config.nicgroup import NicGroup
 from berth.host.netlink.vf import Vf
 from berth.model.device import Attribute, NicMode, Version
 from berth.model.names import is_qualified_name

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import attrs
 import pytest
 
-from berth.config.nic import NicGroup
+from berth.config.nicgroup import NicGroup
 from berth.host.netlink.address import IFA_F_PERMANENT
 from berth.host.netlink.kinds import Vxlan
 from berth.host.netlink.nexthop import NextHop

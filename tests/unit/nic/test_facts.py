@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from berth.config.nic import NicGroup
+from berth.config.nicgroup import NicGroup
 from berth.host.netlink.address import IFA_F_NODAD, IFA_F_NOPREFIXROUTE, IFA_F_PERMANENT, Address
 from berth.host.netlink.neighbor import Neighbor
 from berth.host.netlink.nexthop import NextHop

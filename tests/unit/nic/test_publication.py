@@ -8,7 +8,8 @@ import attrs
 import pytest
 
 from berth.config.bandwidth import MEGABIT
-from berth.config.nic import AliasSet, NicGroup, NicShared, NicTable
+from berth.config.nic import AliasSet, NicTable
+from berth.config.nicgroup import NicGroup, NicShared
 from berth.model.device import Capacity, CapacityRange, Device, NicMode
 from berth.model.names import is_dns_label
 from berth.nic.attributes import Subject

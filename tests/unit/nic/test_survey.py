@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from berth.config.match import LinkType, NicMatch, PciPattern, PfPattern
-from berth.config.nic import NicGroup
+from berth.config.nicgroup import NicGroup
 from berth.host.netlink.link import ARPHRD_INFINIBAND
 from berth.model.device import NicKind, NicMode
 from berth.nic.survey import Found, ambiguous_macs, groups_of, link_mac, survey
@@ -377,6 +378,29 @@ def test_all_conditions_must_hold(vf: Found) -> None:
 
     assert groups_of(vf, [group(vendor=("15b3",), numa=(1,))])
     assert not groups_of(vf, [group(vendor=("15b3",), numa=(0,))])
+
+
+def test_group_leaves_what_others_take(vf: Found) -> None:
+    """Whatever meets the conditions of a group that it excepts, and nothing else."""
+
+    first = group("first", driver=("mlx5_core",))
+    second = group("second", vendor=("15b3",), excepts=("first",))
+    third = group("third", numa=(1,), excepts=("first", "second"))
+    other = group("other", driver=("iavf",))
+
+    assert groups_of(vf, [first, second, third]) == (first,)
+    assert groups_of(vf, [second, third]) == (second,)
+    assert groups_of(vf, [other, attrs.evolve(second, excepts=("other",))])
+
+
+def test_group_that_is_left_out_itself_still_has_its_conditions(vf: Found) -> None:
+    """Of three that fit the first has the NIC, though the third leaves NICs to the second alone."""
+
+    first = group("first", driver=("mlx5_core",))
+    second = group("second", vendor=("15b3",), excepts=("first",))
+    third = group("third", numa=(1,), excepts=("second",))
+
+    assert groups_of(vf, [first, second, third]) == (first,)
 
 
 def test_unknown_fact_meets_no_condition(machine: Machine) -> None:

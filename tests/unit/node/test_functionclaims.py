@@ -8,7 +8,8 @@ import attrs
 import pytest
 from trio.testing import MockClock
 
-from berth.config.nic import NicGroup, NicTable
+from berth.config.nic import NicTable
+from berth.config.nicgroup import NicGroup
 from berth.errors import ClaimError, Faults
 from berth.host.driverbind import Bound
 from berth.model.device import Exclusion, NicMode

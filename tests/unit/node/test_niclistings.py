@@ -11,7 +11,8 @@ import pytest
 
 from berth.config.doors import Door
 from berth.config.match import PfPattern
-from berth.config.nic import Attach, NicGroup, NicShared, NicTable
+from berth.config.nic import NicTable
+from berth.config.nicgroup import Attach, NicGroup, NicShared
 from berth.host.nicnodes import RDMA_CM, TUN, VHOST_NET, NicNodes
 from berth.model import peripheral
 from berth.model.device import Exclusion, NicMode

@@ -12,7 +12,7 @@ import trio
 
 from berth.config.doors import Door
 from berth.config.match import NicMatch
-from berth.config.nic import Attach, NicGroup
+from berth.config.nicgroup import Attach, NicGroup
 from berth.errors import BerthError, ClaimError, Faults, HostError
 from berth.model import peripheral
 from berth.model.inventory import Inventory

@@ -9,8 +9,9 @@ from typing import Any
 import attrs
 import pytest
 
-from berth.config.match import PfPattern
-from berth.config.nic import AliasSet, NicGroup, NicShared, NicTable
+from berth.config.match import PciPattern, PfPattern
+from berth.config.nic import AliasSet, NicTable
+from berth.config.nicgroup import NicGroup, NicShared
 from berth.model.device import CounterSet, Device, Exclusion, Nic, NicKind, NicMode
 from berth.nic.facts import Home
 from berth.node.record import ClaimRecord
@@ -646,6 +647,22 @@ def test_group_that_selects_nothing_is_told_with_its_selector(machine: Machine) 
 
     assert snapshot.inventory.warnings == (
         'group "intel" selects no NIC: nothing here meets { vendor = ["8086"], numa = [1] }',
+    )
+
+
+def test_group_whose_nics_are_all_left_to_others_is_told_with_those(machine: Machine) -> None:
+    """It may be meant so, on this node."""
+
+    machine.nic("ens1f0", PF)
+    first = group("first", vendor=("15b3",))
+    second = group("second", pci=(PciPattern("0000:41:*"),), excepts=("first",))
+    snapshot = _judge(machine, first, second)
+
+    assert snapshot.inventory.warnings == (
+        (
+            'group "second" selects no NIC: '
+            'nothing here meets { pci = ["0000:41:*"] } and is not left to first'
+        ),
     )
 
 

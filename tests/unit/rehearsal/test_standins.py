@@ -9,7 +9,7 @@ import pytest
 
 from berth.config.doors import Door
 from berth.config.match import LinkType, NicMatch, PciPattern, PfPattern
-from berth.config.nic import NicGroup
+from berth.config.nicgroup import NicGroup
 from berth.model.device import NicKind, NicMode
 from berth.rehearsal.standins import StandIn, cast
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from berth.cli.checks.line import Level, Line
 from berth.cli.checks.machine import Machine
 from berth.cli.wording import counted, tallied
-from berth.config.nic import NicGroup
+from berth.config.nicgroup import NicGroup
 from berth.model.device import Nic, NicMode
 from berth.model.inventory import Inventory
 from berth.node.sighting import Memory, Outlook

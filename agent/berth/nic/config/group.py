@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 
 from berth.config.finding import Finding, toml_text
-from berth.config.nic import NicGroup
+from berth.config.nicgroup import NicGroup
 from berth.config.schema import Config
 from berth.model.device import NicMode
 from berth.nic.config.decode import RESET, Layer, Setting, decode

@@ -20,7 +20,8 @@ _MENDS: Final[Mapping[str, str]] = {
     "or write take_configured = true in its group",
     "not-selected": "write a [[nic.group]] whose match holds for it, "
     "such as match = {{ {matcher} }}",
-    "overlap": "narrow the match of all these groups but one",
+    "overlap": "narrow the match of all these groups but one, "
+    'or write except = ["FIRST"] in the others',
     "ambiguous": "match it by pci or name, not by mac",
     "link-elsewhere": "bring its link into the host's network namespace; "
     "another program has moved it",

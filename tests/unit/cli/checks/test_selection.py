@@ -8,7 +8,8 @@ import pytest
 
 from berth.cli.checks.machine import Machine
 from berth.cli.checks.selection import check_kernel, check_selection, groups_summary
-from berth.config.nic import NicGroup, NicTable
+from berth.config.nic import NicTable
+from berth.config.nicgroup import NicGroup
 from berth.config.schema import Config
 from berth.model.device import NicMode
 from tests.unit.cli.checks.tree import plant, told

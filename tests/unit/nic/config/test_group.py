@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from berth.config.load import check
-from berth.config.nic import ChildKind, NicGroup, NicShared, NicTable
+from berth.config.nic import NicTable
+from berth.config.nicgroup import ChildKind, NicGroup, NicShared
 from berth.config.schema import Config
 from berth.errors import ConfigError
 from berth.model.device import NicMode

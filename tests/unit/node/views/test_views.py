@@ -12,7 +12,8 @@ import pytest
 from berth.config.generic import GenericGroup
 from berth.config.genericmatch import GenericMatch
 from berth.config.match import NicMatch
-from berth.config.nic import NicGroup, NicTable
+from berth.config.nic import NicTable
+from berth.config.nicgroup import NicGroup
 from berth.config.schema import Config, KubernetesTable, NriTable
 from berth.kube.api import Identity
 from berth.model.claim import Claim, ClaimRef, Consumer

@@ -1,0 +1,263 @@
+"""One ``[[nic.group]]``: NICs that are offered alike, and what its keys may say together.
+
+Contract: network.md §1.4, §9. ``defaults`` and ``claims_may`` speak of a claim's own configuration,
+which the ``nic`` package reads and checks; here they are kept as written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Final
+
+import attrs
+
+from berth.config.attributes import OwnAttributes
+from berth.config.bandwidth import BANDWIDTH, MEGABIT
+from berth.config.decode import Written, key, table
+from berth.config.doors import Door, Inject, resource
+from berth.config.finding import Cursor
+from berth.config.forms import AnyTable, Choice, Flag, OrEmpty, Several, Text, Whole
+from berth.config.match import DNS_LABEL, NicMatch
+from berth.model.device import Attribute, NicMode
+
+SLOTS_LIMIT: Final = 1024
+"""Most claims that may be let use one parent at once."""
+
+
+class Attach(Enum):
+    """Who moves a NIC that was asked for as a resource into its pod."""
+
+    CNI = "cni"
+    NRI = "nri"
+
+
+class Scrub(Enum):
+    """What is done to a NIC between two holders."""
+
+    RESTORE = "restore"
+    REBIND = "rebind"
+
+
+class ChildKind(Enum):
+    """Kinds of link that are made over a shared parent."""
+
+    MACVLAN = "macvlan"
+    IPVLAN = "ipvlan"
+    VLAN = "vlan"
+
+
+class CarrierSeverity(Enum):
+    """How bad a lost carrier is."""
+
+    DEGRADED = "degraded"
+    FAULT = "fault"
+
+
+def _field(text: str) -> str | None:
+    return text if re.fullmatch(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", text) else None
+
+
+_FIELD = Text(what='a field of NicConfig such as "rules"', parse=_field)
+
+
+@attrs.frozen(kw_only=True)
+class NicShared:
+    """shared: how a parent is divided among claims."""
+
+    slots: int = key(
+        Whole(least=1, most=SLOTS_LIMIT), 32, "Most claims that use the parent at once."
+    )
+    children: tuple[ChildKind, ...] = key(
+        Several(item=Choice(kind=ChildKind, now=(ChildKind.MACVLAN,)), least=1),
+        (ChildKind.MACVLAN,),
+        "Kinds of link that may be made over the parent; "
+        "the first is made unless the claim says otherwise.",
+    )
+    bandwidth: int | None = key(
+        OrEmpty(BANDWIDTH),
+        None,
+        'Bandwidth of the parent, such as `"25G"`, which the scheduler divides among claims. '
+        "It is accounted, not enforced. Empty: not accounted.",
+        unit="bit/s",
+    )
+
+    def check(self, cursor: Cursor, written: Written) -> None:
+        """Each slot must come to at least one step of bandwidth."""
+        if self.bandwidth is None or "slots" in written.at_fault:
+            return
+        if self.bandwidth < self.slots * MEGABIT:
+            cursor.at("bandwidth").say(
+                f"is less than 1M for each of {self.slots} slots",
+                rule="1M is the least that a claim takes",
+                mend="give fewer slots or more bandwidth",
+            )
+
+
+@attrs.frozen(kw_only=True)
+class NicHealth:
+    """health: what counts as sick. Kept for health reports, which a later version makes."""
+
+    carrier: CarrierSeverity = key(
+        Choice(kind=CarrierSeverity),
+        CarrierSeverity.DEGRADED,
+        "How bad a lost carrier is. Without effect in this version.",
+    )
+    timeout_s: int = key(
+        Whole(least=1, most=86400),
+        60,
+        "Longest that a health report stays valid. Without effect in this version.",
+        unit="seconds",
+    )
+
+
+@attrs.frozen(kw_only=True)
+class NicGroup:
+    """[[nic.group]]: NICs that are offered alike."""
+
+    name: str = key(
+        DNS_LABEL,
+        "",
+        "Name of the group, published as the attribute `group`; no two are alike.",
+        required=True,
+    )
+    match: NicMatch = table(
+        NicMatch,
+        "Which NICs belong to the group: all conditions given must hold, "
+        "the items of one are alternatives.",
+        required=True,
+    )
+    excepts: tuple[str, ...] = key(
+        Several(item=DNS_LABEL),
+        (),
+        "Groups further up in the file whose NICs this one leaves to them: "
+        "whatever meets their conditions is not taken, also when it meets these.",
+        name="except",
+        known_as=("exclude", "excepts", "not"),
+    )
+    mode: NicMode = key(
+        Choice(kind=NicMode),
+        NicMode.EXCLUSIVE,
+        "`exclusive`: the NIC moves into one pod. "
+        "`shared`: it stays at home and claims get links made over it. "
+        "`vfio`: it is bound to vfio-pci for its claim, and given back to its driver afterwards.",
+    )
+    allow_noiommu: bool = key(
+        Flag(),
+        False,
+        "With mode `vfio`: whether NICs are given without an IOMMU. "
+        "Nothing then keeps their DMA from the node's memory.",
+    )
+    door: Door = key(
+        Choice(kind=Door),
+        Door.DRA,
+        "How the NICs are asked for. `dra`: by claims. `plugin`: as a resource. "
+        "`both`: either, and the node sees to it that no two get one. "
+        "`auto`: by claims where the cluster knows them, else as a resource.",
+    )
+    resource: str = key(
+        resource("vendor.example/fast_nic"),
+        "",
+        "Name of the resource. Empty: the driver's name, a slash and the group's.",
+        known_as=("resourceName",),
+    )
+    attach: Attach = key(
+        Choice(kind=Attach),
+        Attach.CNI,
+        "Who moves a NIC that was asked for as a resource. "
+        "`cni`: a CNI plugin, which is told its address; berth hands it out and puts back what the "
+        "plugin left changed. `nri`: berth, as it does for claims, by `defaults`.",
+    )
+    exclude_topology: bool = key(
+        Flag(),
+        False,
+        "Whether kubelet is not told the NUMA node of a NIC that is asked for as a resource.",
+        known_as=("excludeTopology",),
+    )
+    inject: Inject = key(
+        Choice(kind=Inject),
+        Inject.AUTO,
+        "How device nodes of a NIC that was asked for as a resource get into the container. "
+        "`specs`: kubelet tells the runtime. `cdi`: the runtime reads it from a file. "
+        "`auto`: `specs`, which every runtime takes.",
+    )
+    vhost: bool = key(
+        Flag(),
+        False,
+        "Whether a container that asked for the NIC as a resource gets `/dev/vhost-net` and "
+        "`/dev/net/tun` too.",
+        known_as=("needVhostNet",),
+    )
+    order: int = key(
+        Whole(least=-1000, most=1000),
+        0,
+        "Groups of a lower number are published first, and first fit takes them first. "
+        "Among equals dedicated NICs come before shared parents, "
+        "then the order of the file decides.",
+    )
+    attributes: Mapping[str, Attribute] = key(
+        OwnAttributes(),
+        {},
+        "Own attributes of the devices, for selectors: text, whole numbers, true or false, "
+        'or `{ version = "1.2.3" }`.',
+    )
+    take_configured: bool = key(
+        Flag(),
+        False,
+        "Whether NICs are offered that carry an address or a static route of the host.",
+    )
+    claims_may: tuple[str, ...] = key(
+        Several(item=_FIELD),
+        (),
+        "Guarded fields that the author of a claim may set; else only a DeviceClass may.",
+    )
+    claims_deny: tuple[str, ...] = key(
+        Several(item=_FIELD), (), "Other fields that the author of a claim may not set."
+    )
+    defaults: Mapping[str, Any] = key(
+        AnyTable("table: a NicConfig without apiVersion and kind"),
+        {},
+        "Settings that hold for every claim on the group unless a class or claim sets them, "
+        'and for every NIC that is asked for as a resource with `attach = "nri"`.',
+    )
+    scrub: Scrub = key(
+        Choice(kind=Scrub, now=(Scrub.RESTORE,)),
+        Scrub.RESTORE,
+        "What is done when a NIC comes home. `restore`: everything is set as it was before.",
+    )
+    health: NicHealth = table(NicHealth, "What counts as sick.")
+    shared: NicShared = table(NicShared, "How a parent is divided; with mode `shared`.")
+
+    def check(self, cursor: Cursor, written: Written) -> None:
+        """Tables that go with a mode, and fields that are both given and taken away."""
+        unshared = "mode" not in written.at_fault and self.mode is not NicMode.SHARED
+        if unshared and "shared" in written.given:
+            cursor.at("shared").say(
+                f'is given with mode "{self.mode.value}"',
+                rule='it says how a parent of mode "shared" is divided',
+                mend='write mode = "shared", or drop it',
+            )
+        if self.allow_noiommu and "mode" not in written.at_fault and self.mode is not NicMode.VFIO:
+            cursor.at("allow_noiommu").say(
+                f'is given with mode "{self.mode.value}"', rule='it goes with mode "vfio"'
+            )
+        for name in ("resource", "attach", "exclude_topology", "inject", "vhost"):
+            if name in written.given and self.door is Door.DRA and "door" not in written.at_fault:
+                cursor.at(name).warn('is not used with door "dra"')
+        if (
+            self.mode is NicMode.VFIO
+            and self.door is not Door.DRA
+            and "door" not in written.at_fault
+        ):
+            cursor.at("door").say(
+                f'is "{self.door.value}" with mode "{self.mode.value}"',
+                rule="a NIC is bound to vfio-pci for a claim, and for nobody else in this version",
+                mend='write door = "dra"',
+            )
+        for field in sorted({*self.claims_may} & {*self.claims_deny}):
+            cursor.at("claims_deny").say(
+                f'holds "{field}", which claims_may holds as well', mend="drop one of the two"
+            )
+        if "health" in written.given:
+            cursor.at("health").warn("has no effect in this version")

@@ -1,0 +1,1 @@
+"""Configurations of other device plugins as groups of ours; `conversion` is the way in."""
