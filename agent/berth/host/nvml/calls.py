@@ -9,6 +9,7 @@ Source: nvidia-ml-py 13.615.71; GH §2.1.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -66,6 +67,12 @@ FIELDS: Final = (230, 144, 145, 31, 307)
 NOT_SUPPORTED: Final = (3, 13, 25)
 """Refusals that say what the library or GPU cannot, not what went wrong."""
 
+GPUS_LIMIT: Final = 248
+"""Most GPUs: the driver has nodes for no more, numbered below those that are for all of them.
+
+Source: NVIDIA open kernel modules 580, ``NV_MINOR_DEVICE_NUMBER_REGULAR_MAX``.
+"""
+
 
 @attrs.frozen(kw_only=True)
 class Identified:
@@ -81,13 +88,23 @@ def ask(function: Callable[..., T], *arguments: Any) -> T | Refusal:
         return function(*arguments)
     except pynvml.NVMLError as error:
         return Refusal.of(int(error.value))
+    except pynvml.NVMLLibraryMismatchError:
+        # What pynvml makes of FUNCTION_NOT_FOUND for some functions; it is no ``NVMLError``.
+        return Refusal.of(13)
     except UnicodeDecodeError:
         return Refusal(code=0, text="text that is not UTF-8")
 
 
 def count() -> int | Refusal:
     """Give how many GPUs NVML lists."""
-    return ask(pynvml.nvmlDeviceGetCount)
+    return believed(ask(pynvml.nvmlDeviceGetCount), GPUS_LIMIT)
+
+
+def believed(number: int | Refusal, limit: int) -> int | Refusal:
+    """Give a number that NVML told, or, beyond a limit, the refusal to count or go by it."""
+    if isinstance(number, Refusal) or 0 <= number <= limit:
+        return number
+    return Refusal(code=0, text=f"{number}, which makes no sense: at most {limit} can be")
 
 
 def identify(index: int) -> Identified | Refusal:
@@ -111,11 +128,13 @@ def probe(handle: Any, fields: Sequence[int] = FIELDS) -> Probe | Refusal:
         if values.code not in NOT_SUPPORTED:
             return values
         values = ()
-    answered = {value.fieldId: _value(value) for value in values if value.nvmlReturn == 0}
+    # By the order of the question: an answer need not be believed about what it answers.
+    told = {field: _value(value) for field, value in zip(fields, values, strict=False)}
+    answered = {field: value for field, value in told.items() if isinstance(value, int)}
     refused = {
-        value.fieldId: Refusal.of(value.nvmlReturn)
-        for value in values
-        if value.nvmlReturn not in (0, *NOT_SUPPORTED)
+        field: value
+        for field, value in told.items()
+        if isinstance(value, Refusal) and value.code not in NOT_SUPPORTED
     }
     if not answered and not refused:
         sign: Any = ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
@@ -194,5 +213,10 @@ _BY_TYPE: Final = {
 }
 
 
-def _value(value: Any) -> int:
-    return int(getattr(value.value, _BY_TYPE.get(value.valueType, "ullVal")))
+def _value(value: Any) -> int | Refusal:
+    if value.nvmlReturn != 0:
+        return Refusal.of(value.nvmlReturn)
+    number: float = getattr(value.value, _BY_TYPE.get(value.valueType, "ullVal"))
+    if not math.isfinite(number):
+        return Refusal(code=0, text="a value that is no number")
+    return int(number)
