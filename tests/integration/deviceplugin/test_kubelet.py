@@ -181,7 +181,9 @@ async def test_answer_that_is_too_large_or_none_is_an_error(
     pods.path.parent.mkdir()
     with trio.fail_after(LIMIT_S), ThreadPoolExecutor(1) as workers:
         server = grpc.server(workers, options=[("grpc.max_send_message_length", -1)])
-        method = grpc.unary_unary_rpc_method_handler(lambda _request, _context: answers.pop(0))
+        method: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(
+            lambda _request, _context: answers.pop(0)
+        )
         handler = grpc.method_handlers_generic_handler("v1.PodResourcesLister", {"List": method})
         server.add_generic_rpc_handlers((handler,))
         server.add_insecure_port(f"unix:{pods.path}")
