@@ -218,6 +218,7 @@ async def test_impossible_request_is_refused(desk: Desk, ids: tuple[str, ...], t
     [
         ({"exclusion": Exclusion(reason="mig-on")}, r"is not offered now \(mig-on\)"),
         ({"unhealthy": ABSENT}, "is not seen on this node"),
+        ({"unhealthy": "lost"}, r"is unhealthy \(lost\)"),
         ({"lacking": ("/dev/nvidia-uvm",)}, "needs /dev/nvidia-uvm, whose number"),
     ],
 )

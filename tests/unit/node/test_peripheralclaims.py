@@ -142,10 +142,11 @@ async def test_container_not_named_yet_is_waited_for(
 
 
 async def test_admin_access_looks_beside_the_holder(node: Node) -> None:
-    """No hold, and no second holder for whoever comes."""
+    """No hold, and no second holder for whoever comes; it may look at what is not well."""
 
     show(node, modem())
     await node.prepare(MODEM)
+    show(node, attrs.evolve(modem(), unhealthy="lost", held_by=("default/serial",)))
     admin = claim(result("modem-0", "look", admin_access=True), name="admin")
     await node.prepare(admin)
 
@@ -160,6 +161,7 @@ async def test_admin_access_looks_beside_the_holder(node: Node) -> None:
         (attrs.evolve(modem(), unhealthy=ABSENT),),
         (attrs.evolve(modem(), exclusion=Exclusion(reason="ambiguous")),),
         (attrs.evolve(modem(), lacking=("/dev/nvidia-uvm",)),),
+        (attrs.evolve(modem(), unhealthy="driver-mismatch"),),
     ],
 )
 async def test_what_is_not_there_is_waited_for(
@@ -198,6 +200,7 @@ async def test_repeated_prepare_hands_out_the_nodes_of_now(node: Node) -> None:
         {"unhealthy": ABSENT},
         {"exclusion": Exclusion(reason="overlap")},
         {"lacking": ("/dev/nvidia-uvm",)},
+        {"unhealthy": "lost"},
     ],
 )
 async def test_repeated_prepare_takes_no_nodes_away(node: Node, changes: dict[str, Any]) -> None:
