@@ -195,4 +195,5 @@ async def test_answer_that_is_too_large_or_none_is_an_error(
                 with pytest.raises(HostError, match="does not answer List: the reply cannot be"):
                     await pods.list_pods()
         finally:
-            await trio.to_thread.run_sync(server.stop(None).wait)
+            with trio.move_on_after(10, shield=True):
+                await trio.to_thread.run_sync(server.stop(None).wait)
