@@ -12,9 +12,9 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from berth.cdi.store import CdiStore
-from berth.errors import ClaimError
+from berth.errors import ClaimError, Faults
 from berth.metadata.store import MetadataStore
-from berth.model.claim import DeviceResult
+from berth.model.claim import ConfigSource, DeviceResult, OpaqueConfig
 from berth.model.device import Exclusion
 from berth.model.edits import Edits
 from berth.model.peripheral import ABSENT, Peripheral
@@ -68,6 +68,27 @@ async def test_two_devices_of_one_path_inside_are_refused_for_one_request(node: 
     with pytest.raises(ClaimError, match=r"request serial: has two devices .* both be /dev/modem0"):
         await node.prepare(both)
     await node.prepare(each)
+
+
+async def test_configuration_that_is_none_is_refused_for_any_device(node: Node) -> None:
+    """All of a claim's faults at once, by their places, and nothing is left of the attempt."""
+
+    show(node, modem())
+    texts: list[Any] = [[], "x", None, 7, {"kind": "NicConfig"}, {"x": {}}, {"x": "y" * 2**20}]
+    configs = [
+        OpaqueConfig(index=number, source=ConfigSource.CLAIM, requests=(), parameters=text)
+        for number, text in enumerate(texts)
+    ]
+    wish = claim(result("modem-0", "serial"), configs=configs)
+
+    with pytest.raises(Faults) as refused:
+        await node.prepare(wish)
+
+    told = [str(fault) for fault in refused.value.faults]
+    assert {text.partition("]")[0] for text in told} == {
+        f"config[{number}" for number in range(len(texts))
+    }
+    assert node.traces() == {}
 
 
 async def test_unprepare_leaves_nothing(node: Node) -> None:
