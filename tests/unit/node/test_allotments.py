@@ -198,6 +198,20 @@ async def test_full_disk_gives_nothing(desk: Desk, tmp_path: Path) -> None:
     assert desk.ledger.holds() == before
 
 
+async def test_full_disk_keeps_no_list_from_kubelet(desk: Desk, tmp_path: Path) -> None:
+    """Who was given what before stays listed, what comes and goes is told."""
+
+    await desk.allotments.allocate(RESOURCE, ("modem-0",))
+    (tmp_path / "ledger").rename(tmp_path / "away")
+    desk.see(modem(0), modem(2))
+    await wait_all_tasks_blocked()
+
+    assert {unit.id: unit.healthy for unit in desk.units().values()} == {
+        "modem-0": True,
+        "modem-2": True,
+    }
+
+
 @pytest.mark.parametrize(
     ("ids", "text"),
     [
