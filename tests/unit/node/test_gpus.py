@@ -431,7 +431,7 @@ async def test_tool_that_hangs_keeps_nobody_waiting(
     await tool.chmod(0o755)
     gpus = gpus_of(driven)
     gpus._tool._find = lambda: str(tool)
-    with trio.fail_after(LIMIT_S / 2):
+    with trio.fail_after(LIMIT_S - 2):
         await nursery.start(gpus.run)
         while not await begun.exists():  # noqa: ASYNC110 - another process makes it
             await trio.sleep(0.01)

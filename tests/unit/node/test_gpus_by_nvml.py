@@ -48,7 +48,7 @@ async def first_sight(folder: Path, *, lost: str = "") -> dict[str, Peripheral]:
         aside=at_once,
     )
     async with trio.open_nursery() as running:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             await running.start(gpus.run)
             found = await gpus.peripherals.wait_value(
                 lambda now: bool(now) and _settled(now) == known

@@ -59,7 +59,7 @@ FILLS = {
 
 async def ask_all(owner: Nvml) -> Walk:
     """Ask all that is ever asked, and require an answer of each."""
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         found = await owner.walk()
         for card in (FULL, PARTED, OTHER):
             answer = await owner.probe(card.address)
