@@ -209,7 +209,44 @@ def test_gpu_that_does_not_answer_keeps_nobody_else_waiting(
     machine.show(CARDS)
 
 
-def test_restart_and_reboot_keep_a_pods_gpu(site: Site, machine: GpuMachine) -> None:
+def test_share_goes_to_as_many_claims_as_there_are_slots(site: Site, machine: GpuMachine) -> None:
+    """Two claims have one GPU, both its node; the third waits for the scheduler."""
+
+    machine.show(CARDS[:1])
+    share = 'share = { slots = 2, memory = "divide" }\n'
+    config = f'{machine.config}door = "dra"\n{BY_FILE}{share}'
+    site.node.start_berthd(config, command=machine.command, activated=True).wait_ready()
+    site.wait_offered(NAMES[:1])
+    for name in ("one", "two", "three"):
+        site.claim(name, request("gpu", of="gpu"))
+    pods = [site.run(name, name) for name in ("one", "two")]
+
+    assert [nodes(pod) for pod in pods] == [{"nvidia0": "c3:0", **CONTROL}] * 2
+    assert {hold["claim"] for hold in site.listed("holds")} == {
+        f"{site.namespace}/one",
+        f"{site.namespace}/two",
+    }
+    waiting = site.create("three", "three")
+    waiting.wait_event("FailedScheduling", "cannot allocate all claims")
+    pods[0].delete()
+    site.api.delete(site.claim_path("one"))
+    waiting.wait(is_running, what="run")
+
+
+def test_image_that_asks_for_all_gpus_gets_its_own(site: Site, machine: GpuMachine) -> None:
+    """What would make a legacy hook give every GPU is overruled, whoever says it."""
+
+    start(site, machine, door="dra", offers=NAMES)
+    site.claim("gpu", request("gpu", of="gpu", cel=f'own.uuid == "{CARDS[1].uuid}"'))
+    wish = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    pod = site.run("user", "gpu", containers=[container("main", "gpu", env=wish)])
+
+    assert nodes(pod) == {"nvidia1": "c3:1", **CONTROL}
+    told = pod.run("sh", "-c", "tr '\\0' '\\n' </proc/1/environ | grep VISIBLE")
+    assert told.split() == ["NVIDIA_VISIBLE_DEVICES=void"]
+
+
+def test_restart_keeps_a_pods_gpu(site: Site, machine: GpuMachine) -> None:
     """Kubelet does not ask again for what it gave; the ledger remembers, and claims keep off."""
 
     start(site, machine, door="both", offers=NAMES)

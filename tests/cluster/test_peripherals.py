@@ -6,6 +6,9 @@ Virtual consoles stand for serial adapters: the machine has plenty of them, nobo
 
 from __future__ import annotations
 
+import os
+import time
+
 import pytest
 
 from tests.cluster.api import Object
@@ -29,6 +32,10 @@ door = "both"
 """
 NAMES = tuple(f"console-tty1{number}" for number in range(4))
 OFFERS = (*NAMES, "zero-full")
+POD_RESOURCES = "/var/lib/kubelet/pod-resources/kubelet.sock"
+OUTLAST_S = 35
+"""Longer than a device that nobody has takes to be free."""
+
 GENERIC = {"of": "generic", "cel": 'own.group == "console"'}
 
 
@@ -158,6 +165,44 @@ def test_kubelet_restart_keeps_what_was_given(lab: Site) -> None:
 
     assert consoles(pod) == had
     assert consoles(second).keys().isdisjoint(had)
+
+
+def test_reboot_keeps_what_was_given(lab: Site) -> None:
+    """Kubelet remembers it and asks nobody again; neither a claim nor another pod gets it."""
+
+    pod = lab.run("old", containers=asking(2), restartPolicy="Always")
+    had = consoles(pod)
+    lab.node.reboot(before_kubelet=lambda: lab.node.start_berthd(CONSOLES).wait_ready())
+    wait_allocatable(lab, 4)
+    lab.cluster.wait_running(pod.now, limit_s=90)
+    lab.wait_same("old", lambda: consoles(pod), had, limit_s=90)
+    second = lab.run("second", containers=asking(1))
+    lab.claim("serial", request("serial", **GENERIC))
+    user = lab.run("user", "serial")
+
+    others = [consoles(each).keys() for each in (second, user)]
+    assert all(had.keys().isdisjoint(names) for names in others)
+    assert others[0] != others[1]
+
+
+def test_pod_deleted_by_force_keeps_its_device_until_its_container_ends(lab: Site) -> None:
+    """Kubelet lists it no more, and the runtime still has its container; then it is free."""
+
+    lab.run("old", containers=asking(4))
+    # Kubelet is as old as its socket; of a younger one nothing is believed for a minute.
+    then = time.time() - 600
+    os.utime(lab.node.path(POD_RESOURCES), (then, then))
+    lab.node.containerd.freeze()
+    lab.api.delete(f"/api/v1/namespaces/{lab.namespace}/pods/old", grace_s=0)
+    states = {"missed"}
+    lab.wait_same(
+        "states", lambda: {hold["state"] for hold in lab.listed("holds")}, states, limit_s=30
+    )
+    time.sleep(OUTLAST_S)
+    assert len(_holders(lab)) == 4
+
+    lab.node.containerd.thaw()
+    lab.wait_same("holders", lambda: _holders(lab), [], limit_s=60)
 
 
 def test_daemon_restart_keeps_what_was_given(lab: Site) -> None:

@@ -1,4 +1,4 @@
-"""The table of situations names tests that exist."""
+"""The tables of situations, faults and bad input name tests that exist."""
 
 from __future__ import annotations
 
@@ -9,29 +9,34 @@ import attrs
 import pytest
 
 TESTS = Path(__file__).parent.parent
-TABLE = TESTS.parent / "docs" / "development" / "cases.md"
-CASES = 22
+TABLES = TESTS.parent / "docs" / "development" / "cases.md"
+CASES = (
+    *(str(number) for number in range(1, 23)),
+    *(f"T{number}" for number in (1, 2, 3, 4, 8, 9, 10, 11, 13, 14, 16, 18, 19)),
+    *(f"F{number}" for number in range(1, 26)),
+    *(f"B{number}" for number in range(1, 8)),
+)
 
 
 @attrs.frozen
 class Case:
     """One row."""
 
-    number: int
+    number: str
     situation: str
     tests: tuple[tuple[str, str], ...]
     waits: str
 
 
 def read_cases() -> list[Case]:
-    """The rows of the table, in its order."""
+    """The rows of the tables, in their order."""
     rows = re.findall(
-        r"^\| (\d+) \| (.*?) \| (.*?) \| (.*?) ?\|$",
-        TABLE.read_text(encoding="utf-8"),
+        r"^\| ([TFB]?\d+) \| (.*?) \| (.*?) \| (.*?) ?\|$",
+        TABLES.read_text(encoding="utf-8"),
         re.MULTILINE,
     )
     return [
-        Case(int(number), situation, tuple(re.findall(r"`([^`]+)::(\w+)`", proven)), waits)
+        Case(number, situation, tuple(re.findall(r"`([^`]+)::(\w+)`", proven)), waits)
         for number, situation, proven, waits in rows
     ]
 
@@ -41,11 +46,11 @@ def test_every_case_is_there() -> None:
 
     cases = read_cases()
 
-    assert [case.number for case in cases] == [*range(1, CASES + 1)]
+    assert [case.number for case in cases] == [*CASES]
     assert [case.number for case in cases if not case.tests and not case.waits] == []
 
 
-@pytest.mark.parametrize("case", read_cases(), ids=lambda case: str(case.number))
+@pytest.mark.parametrize("case", read_cases(), ids=lambda case: case.number)
 def test_tests_of_a_case_exist(case: Case) -> None:
     """Whoever renames a test, or takes it away, is told which situation it proved."""
 

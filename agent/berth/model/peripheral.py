@@ -139,6 +139,13 @@ class Peripheral:
     @property
     def obstacle(self) -> str:
         """Why nobody can be given it now, whoever holds it, in words; empty when nothing does."""
+        if not self.hindrance and self.unhealthy:
+            return f"is unhealthy ({self.unhealthy})"
+        return self.hindrance
+
+    @property
+    def hindrance(self) -> str:
+        """Why nobody can even look at it now: a monitor looks at what is not well, too."""
         if self.exclusion is not None:
             return f"is not offered now ({self.exclusion})"
         if self.unhealthy == ABSENT:

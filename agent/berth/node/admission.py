@@ -108,8 +108,9 @@ def _admit_peripheral(
     holds: list[Hold],
 ) -> Waiting | None:
     """Judge a device that stays where it is; what it takes in the ledger is added to ``holds``."""
-    if peripheral.obstacle:
-        return Waiting(reason=f"{peripheral.name} {peripheral.obstacle}")
+    against = peripheral.hindrance if result.admin_access else peripheral.obstacle
+    if against:
+        return Waiting(reason=f"{peripheral.name} {against}")
     if result.admin_access:
         return None
     wanted = peripheral_holds(claim.ref, result, peripheral)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import grpc
 import pytest
 import trio
 
@@ -15,6 +17,7 @@ from berth.pb import podresources_v1_pb2 as podpb
 from berth.rehearsal.kubelet import KubeletDevices
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.grpcbridge import GrpcServer, open_channel
+from berth.runtime.grpcbridge.setup import MESSAGE_LIMIT
 from berth.runtime.methods import Call, Method, RpcError, Service
 from tests.integration.deviceplugin.conftest import GPU, LIMIT_S, OpenBed, gpus, until
 from tests.integration.deviceplugin.test_restarts import rival_service
@@ -166,3 +169,31 @@ async def test_kubelet_that_hangs_or_is_old_is_an_error(
             with pytest.raises(HostError, match=r"does not answer Get: .*UNIMPLEMENTED"):
                 await pods.get_pod("ns", "pod")
             nursery.cancel_scope.cancel()
+
+
+async def test_answer_that_is_too_large_or_none_is_an_error(
+    thread: AsyncioThread, folder: Path
+) -> None:
+    """Nothing is freed by it: the list counts as not given."""
+
+    answers = [bytes(MESSAGE_LIMIT + 1), b"\x0f no message at all", b"\x0a\x05cut"]
+    pods = PodResources(thread, root=folder)
+    pods.path.parent.mkdir()
+    with trio.fail_after(LIMIT_S), ThreadPoolExecutor(1) as workers:
+        server = grpc.server(workers, options=[("grpc.max_send_message_length", -1)])
+        method: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(
+            lambda _request, _context: answers.pop(0)
+        )
+        handler = grpc.method_handlers_generic_handler("v1.PodResourcesLister", {"List": method})
+        server.add_generic_rpc_handlers((handler,))
+        server.add_insecure_port(f"unix:{pods.path}")
+        server.start()
+        try:
+            with pytest.raises(HostError, match="RESOURCE_EXHAUSTED"):
+                await pods.list_pods()
+            for _ in range(2):
+                with pytest.raises(HostError, match="does not answer List: the reply cannot be"):
+                    await pods.list_pods()
+        finally:
+            with trio.move_on_after(10, shield=True):
+                await trio.to_thread.run_sync(server.stop(None).wait)

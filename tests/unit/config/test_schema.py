@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from berth.config.load import load
 from berth.config.schema import Config, Credentials, DraVersion, KubernetesTable
 from tests.unit.config.reading import read_table
 
@@ -33,6 +34,16 @@ def test_every_key_has_the_default_of_its_contract() -> None:
         (config.nri.socket, config.nri.timeout_s),
         (config.plugin.enabled, config.metrics.listen, config.metrics.textfile),
     )
+
+
+def test_folder_of_device_plugins_does_not_follow_kubelets_root(tmp_path: Path) -> None:
+    """Kubelet has it where it always was, whatever its ``--root-dir``."""
+    file = tmp_path / "agent.toml"
+    file.write_text('[kubelet]\nroot = "/mnt/kubelet"\n', encoding="utf-8")
+    config = load(file)
+
+    assert config.kubelet.root == Path("/mnt/kubelet")
+    assert config.plugin.folder == Path("/var/lib/kubelet/device-plugins")
 
 
 @pytest.mark.parametrize(

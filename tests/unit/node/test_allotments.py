@@ -202,6 +202,20 @@ async def test_full_disk_gives_nothing(desk: Desk, tmp_path: Path) -> None:
     assert desk.ledger.holds() == before
 
 
+async def test_full_disk_keeps_no_list_from_kubelet(desk: Desk, tmp_path: Path) -> None:
+    """Who was given what before stays listed, what comes and goes is told."""
+
+    await desk.allotments.allocate(RESOURCE, ("modem-0",))
+    (tmp_path / "ledger").rename(tmp_path / "away")
+    desk.see(modem(0), modem(2))
+    await wait_all_tasks_blocked()
+
+    assert {unit.id: unit.healthy for unit in desk.units().values()} == {
+        "modem-0": True,
+        "modem-2": True,
+    }
+
+
 @pytest.mark.parametrize(
     ("ids", "text"),
     [
@@ -222,6 +236,7 @@ async def test_impossible_request_is_refused(desk: Desk, ids: tuple[str, ...], t
     [
         ({"exclusion": Exclusion(reason="mig-on")}, r"is not offered now \(mig-on\)"),
         ({"unhealthy": ABSENT}, "is not seen on this node"),
+        ({"unhealthy": "lost"}, r"is unhealthy \(lost\)"),
         ({"lacking": ("/dev/nvidia-uvm",)}, "needs /dev/nvidia-uvm, whose number"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -334,6 +335,55 @@ async def test_two_holders_are_told_and_both_stand(
     assert len(office.ledger.holds()) == 2
     office.ledger.release(claim.uid)
     assert office.held == {"modem-0": "pod team/user"}
+
+
+async def test_list_that_shows_it_every_other_time_frees_nothing(
+    office: Office, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Two lists without it must follow each other."""
+
+    await office.open(nursery)
+    await office.allotments.allocate(RESOURCE, ("modem-0",))
+    for turn in range(200):
+        office.kubelet.listed = (usage("modem-0"),) if turn % 2 else ()
+        await trio.sleep(10)
+        assert office.held.keys() == {"modem-0"}
+
+
+async def test_list_that_shows_one_id_in_several_places_makes_no_second_holder(
+    office: Office, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Whichever comes first has it, in whatever order they come."""
+
+    other = attrs.evolve(USER, pod="other")
+    both = [usage("modem-0"), usage("modem-0", container=other), usage("modem-0", "modem-0")]
+    await office.open(nursery)
+    await office.allotments.allocate(RESOURCE, ("modem-0",))
+    for turn in range(20):
+        office.kubelet.listed = tuple(both[turn % 3 :] + both[: turn % 3])
+        await trio.sleep(10)
+        assert len(office.given.all()) == len(office.ledger.holds()) == 1
+
+    assert office.held["modem-0"] in {"pod team/user", "pod team/other"}
+
+
+async def test_list_of_what_nobody_knows_holds_nothing(
+    office: Office, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Thousands of ids, names of no form, ids of another resource; the rest is done as ever."""
+
+    strange = attrs.evolve(USER, namespace="../\n", pod="\0" * 300, container="")
+    wild = usage(*(f"modem-{number}" for number in range(9, 9999)), container=strange)
+    office.kubelet.listed = (wild, usage("", "../modem-0"), usage("modem-1", resource="a.dev/b"))
+    await office.open(nursery)
+    await office.allotments.allocate(RESOURCE, ("modem-0",))
+    office.kubelet.listed = (*office.kubelet.listed, usage("modem-0"))
+    await trio.sleep(60)
+
+    assert office.held == {"modem-0": "pod team/user"}
+    office.kubelet.listed = office.kubelet.listed[:-1]
+    await trio.sleep(30)
+    assert office.held == {}
 
 
 async def test_restart_goes_on_with_what_is_on_disk(

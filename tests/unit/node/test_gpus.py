@@ -13,6 +13,7 @@ from trio.testing import MockClock
 
 from berth.config.gpu import GpuTable, Occupancy
 from berth.errors import HostError
+from berth.host.nvidiactk import LIMIT_S
 from berth.host.nvidiafiles import HostNode, NodeFacts
 from berth.host.nvml.session import Session, SessionState
 from berth.host.nvml.values import EventKind, NoAnswer, NvmlEvent, Refusal, Walk
@@ -497,6 +498,29 @@ async def test_links_may_be_left_to_others(
     await trio.sleep(1)
 
     assert (bool(driven.walks), driven.linked) == (True, ())
+
+
+async def test_tool_that_hangs_keeps_nobody_waiting(
+    driven: Driven, tmp_path: Path, nursery: trio.Nursery
+) -> None:
+    """Each look goes by berth's own list while nvidia-ctk is asked."""
+
+    tool, begun = trio.Path(tmp_path / "nvidia-ctk"), trio.Path(tmp_path / "begun")
+    await tool.write_text(f"#!/bin/sh\ntouch {begun}\nexec sleep 600\n")
+    await tool.chmod(0o755)
+    gpus = gpus_of(driven)
+    gpus._tool._find = lambda: str(tool)
+    with trio.fail_after(LIMIT_S - 2):
+        await nursery.start(gpus.run)
+        while not await begun.exists():  # noqa: ASYNC110 - another process makes it
+            await trio.sleep(0.01)
+        before = driven.walks
+        gpus.look_again()
+        while driven.walks == before:  # noqa: ASYNC110 - what the look itself waits for
+            await trio.sleep(0.01)
+
+    assert offered(gpus) == list(NAMES)
+    assert gpus._tool.answer is None
 
 
 async def test_driver_is_asked_who_computes_where_that_is_wanted(

@@ -12,9 +12,9 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from berth.cdi.store import CdiStore
-from berth.errors import ClaimError
+from berth.errors import ClaimError, Faults
 from berth.metadata.store import MetadataStore
-from berth.model.claim import DeviceResult
+from berth.model.claim import ConfigSource, DeviceResult, OpaqueConfig
 from berth.model.device import Exclusion
 from berth.model.edits import Edits
 from berth.model.peripheral import ABSENT, Peripheral
@@ -68,6 +68,27 @@ async def test_two_devices_of_one_path_inside_are_refused_for_one_request(node: 
     with pytest.raises(ClaimError, match=r"request serial: has two devices .* both be /dev/modem0"):
         await node.prepare(both)
     await node.prepare(each)
+
+
+async def test_configuration_that_is_none_is_refused_for_any_device(node: Node) -> None:
+    """All of a claim's faults at once, by their places, and nothing is left of the attempt."""
+
+    show(node, modem())
+    texts: list[Any] = [[], "x", None, 7, {"kind": "NicConfig"}, {"x": {}}, {"x": "y" * 2**20}]
+    configs = [
+        OpaqueConfig(index=number, source=ConfigSource.CLAIM, requests=(), parameters=text)
+        for number, text in enumerate(texts)
+    ]
+    wish = claim(result("modem-0", "serial"), configs=configs)
+
+    with pytest.raises(Faults) as refused:
+        await node.prepare(wish)
+
+    told = [str(fault) for fault in refused.value.faults]
+    assert {text.partition("]")[0] for text in told} == {
+        f"config[{number}" for number in range(len(texts))
+    }
+    assert node.traces() == {}
 
 
 async def test_unprepare_leaves_nothing(node: Node) -> None:
@@ -142,10 +163,11 @@ async def test_container_not_named_yet_is_waited_for(
 
 
 async def test_admin_access_looks_beside_the_holder(node: Node) -> None:
-    """No hold, and no second holder for whoever comes."""
+    """No hold, and no second holder for whoever comes; it may look at what is not well."""
 
     show(node, modem())
     await node.prepare(MODEM)
+    show(node, attrs.evolve(modem(), unhealthy="lost", held_by=("default/serial",)))
     admin = claim(result("modem-0", "look", admin_access=True), name="admin")
     await node.prepare(admin)
 
@@ -160,6 +182,7 @@ async def test_admin_access_looks_beside_the_holder(node: Node) -> None:
         (attrs.evolve(modem(), unhealthy=ABSENT),),
         (attrs.evolve(modem(), exclusion=Exclusion(reason="ambiguous")),),
         (attrs.evolve(modem(), lacking=("/dev/nvidia-uvm",)),),
+        (attrs.evolve(modem(), unhealthy="driver-mismatch"),),
     ],
 )
 async def test_what_is_not_there_is_waited_for(
@@ -198,6 +221,7 @@ async def test_repeated_prepare_hands_out_the_nodes_of_now(node: Node) -> None:
         {"unhealthy": ABSENT},
         {"exclusion": Exclusion(reason="overlap")},
         {"lacking": ("/dev/nvidia-uvm",)},
+        {"unhealthy": "lost"},
     ],
 )
 async def test_repeated_prepare_takes_no_nodes_away(node: Node, changes: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """What this machine has beside NICs: device nodes that groups select, and GPUs.
 
-Source: gpu-and-health.md §1.1, §4.
+Source: gpu-and-health.md §1.1, §3.2, §4.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from berth.vfio.binding import VFIO
 
 TOPIC: Final = "device nodes"
 GPUS: Final = "GPUs"
+
+_CDI_FOLDERS: Final = ("/etc/cdi", "/var/run/cdi")
 
 
 def check_nodes(machine: Machine) -> Iterator[Line]:
@@ -58,6 +60,8 @@ def check_gpus(machine: Machine) -> Iterator[Line]:
                 text=f"{text} bound to {driver or 'no driver'}: not offered",
                 mend="install NVIDIA's driver, or bind it to vfio-pci",
             )
+    if gpus:
+        yield from map(_foreign_line, _foreign_files(machine))
     wanting = [group.name for group in machine.config.gpu.groups if group.vfio.rebind]
     if gpus and wanting:
         yield from _check_vfio(machine, gpus, wanting)
@@ -83,6 +87,20 @@ def _check_vfio(
             text=f"{', '.join(bare)} in no IOMMU group: not offered to virtual machines",
             mend="switch the IOMMU on, in the firmware and on the kernel's command line",
         )
+
+
+def _foreign_files(machine: Machine) -> Iterator[str]:
+    """CDI files in which another tool describes GPUs, under the name that NVIDIA's gives them."""
+    for folder in _CDI_FOLDERS:
+        for path in sorted(machine.at(folder).glob("nvidia*")):
+            if path.suffix in {".yaml", ".json"}:
+                yield f"{folder}/{path.name}"
+
+
+def _foreign_line(path: str) -> Line:
+    text = f"{path} is another tool's: berthd does not use it, and it may be of another boot"
+    mend = "remove it, unless containers are given GPUs by the names in it"
+    return Line(topic=GPUS, level=Level.NOTE, text=text, mend=mend)
 
 
 def _group_line(number: int, group: GenericGroup, found: Sequence[Peripheral]) -> Line:

@@ -9,6 +9,7 @@ Source: nvidia-ml-py 13.615.71; GH §2.1.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -74,6 +75,12 @@ LINKS: Final[int] = pynvml.NVML_NVLINK_MAX_LINKS
 NO_LINK: Final = (2, *NOT_SUPPORTED)
 """Refusals of a link's number that say that this GPU has no such link."""
 
+GPUS_LIMIT: Final = 248
+"""Most GPUs: the driver has nodes for no more, numbered below those that are for all of them.
+
+Source: NVIDIA open kernel modules 580, ``NV_MINOR_DEVICE_NUMBER_REGULAR_MAX``.
+"""
+
 
 @attrs.frozen(kw_only=True)
 class Identified:
@@ -98,7 +105,14 @@ def ask(function: Callable[..., T], *arguments: Any) -> T | Refusal:
 
 def count() -> int | Refusal:
     """Give how many GPUs NVML lists."""
-    return ask(pynvml.nvmlDeviceGetCount)
+    return believed(ask(pynvml.nvmlDeviceGetCount), GPUS_LIMIT)
+
+
+def believed(number: int | Refusal, limit: int) -> int | Refusal:
+    """Give a number that NVML told, or, beyond a limit, the refusal to count or go by it."""
+    if isinstance(number, Refusal) or 0 <= number <= limit:
+        return number
+    return Refusal(code=0, text=f"{number}, which makes no sense: at most {limit} can be")
 
 
 def identify(index: int) -> Identified | Refusal:
@@ -122,11 +136,13 @@ def probe(handle: Any, fields: Sequence[int] = FIELDS) -> Probe | Refusal:
         if values.code not in NOT_SUPPORTED:
             return values
         values = ()
-    answered = {value.fieldId: _value(value) for value in values if value.nvmlReturn == 0}
+    # By the order of the question: an answer need not be believed about what it answers.
+    told = {field: _value(value) for field, value in zip(fields, values, strict=False)}
+    answered = {field: value for field, value in told.items() if isinstance(value, int)}
     refused = {
-        value.fieldId: Refusal.of(value.nvmlReturn)
-        for value in values
-        if value.nvmlReturn not in (0, *NOT_SUPPORTED)
+        field: value
+        for field, value in told.items()
+        if isinstance(value, Refusal) and value.code not in NOT_SUPPORTED
     }
     if not answered and not refused:
         sign: Any = ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
@@ -217,5 +233,10 @@ _BY_TYPE: Final = {
 }
 
 
-def _value(value: Any) -> int:
-    return int(getattr(value.value, _BY_TYPE.get(value.valueType, "ullVal")))
+def _value(value: Any) -> int | Refusal:
+    if value.nvmlReturn != 0:
+        return Refusal.of(value.nvmlReturn)
+    number: float = getattr(value.value, _BY_TYPE.get(value.valueType, "ullVal"))
+    if not math.isfinite(number):
+        return Refusal(code=0, text="a value that is no number")
+    return int(number)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pynvml
 
 from berth.host.nvml import mig, words
-from berth.host.nvml.calls import NOT_SUPPORTED, ask
+from berth.host.nvml.calls import GPUS_LIMIT, NOT_SUPPORTED, ask, believed
 from berth.host.nvml.values import Refusal
 from berth.model.gpu import Gpu
 
@@ -30,7 +30,7 @@ class Notes:
         default: T,
         function: Callable[..., Any],
         *arguments: Any,
-        read: Callable[[Any], T] = lambda answer: answer,
+        read: Callable[[Any], T | Refusal] = lambda answer: answer,
     ) -> T:
         """Give what a call answers, read into a value, or the default and a note."""
         answer: Any = ask(function, *arguments)
@@ -55,7 +55,7 @@ def gpu(handle: Any, address: str) -> Gpu:
     return Gpu(
         address=address,
         uuid=take("uuid", "", pynvml.nvmlDeviceGetUUID, handle),
-        minor=take("minor", None, pynvml.nvmlDeviceGetMinorNumber, handle),
+        minor=take("minor", None, pynvml.nvmlDeviceGetMinorNumber, handle, read=_minor),
         device_id=take("device_id", "", pynvml.nvmlDeviceGetPciInfo, handle, read=_device_id),
         name=take("name", "", pynvml.nvmlDeviceGetName, handle),
         brand=take("brand", "", pynvml.nvmlDeviceGetBrand, handle, read=_brand),
@@ -88,8 +88,12 @@ def _arch(number: int) -> str:
     return words.ARCHITECTURES.get(number, "")
 
 
-def _total(memory: Any) -> int:
-    return int(memory.total)
+def _minor(number: int) -> int | Refusal:
+    return believed(number, GPUS_LIMIT - 1)
+
+
+def _total(memory: Any) -> int | Refusal:
+    return believed(int(memory.total), mig.MEMORY_LIMIT)
 
 
 def _addressing(number: int) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import attrs
 import pynvml
 
-from berth.host.nvml.calls import NOT_SUPPORTED, ask
+from berth.host.nvml.calls import NOT_SUPPORTED, ask, believed
 from berth.host.nvml.values import Refusal
 from berth.host.nvml.words import profile_name
 from berth.model.gpu import Engines, MigDevice, MigProfile, Placement
@@ -22,6 +22,13 @@ from berth.model.gpu import Engines, MigDevice, MigProfile, Placement
 _NOT_FOUND: Final = 6
 _SKIPPED: Final = (2, *NOT_SUPPORTED)
 """Refusals of a profile's enum that say that this GPU does not have it."""
+
+MEMORY_LIMIT: Final = 1 << 50
+"""Most memory that a GPU is believed to have, in bytes: a pebibyte."""
+
+_SLOTS_LIMIT: Final = 64
+_PLACES_LIMIT: Final = 64
+# Several times what GPUs have, which is 7 MIG devices, and 8 places for the smallest of them.
 
 
 @attrs.frozen(kw_only=True)
@@ -36,7 +43,7 @@ class _Position:
 def engines_of(handle: Any) -> Engines | None:
     """Give what a GPU or MIG device has; ``None`` where NVML does not say."""
     answer: Any = ask(pynvml.nvmlDeviceGetAttributes_v2, handle)
-    if isinstance(answer, Refusal):
+    if isinstance(answer, Refusal) or answer.memorySizeMB << 20 > MEMORY_LIMIT:
         return None
     return Engines(
         multiprocessors=answer.multiprocessorCount,
@@ -51,7 +58,7 @@ def engines_of(handle: Any) -> Engines | None:
 
 def devices(gpu: Any, missing: dict[str, str]) -> tuple[MigDevice, ...]:
     """Give the MIG devices of a GPU whose mode is on; adds what failed to ``missing``."""
-    slots: Any = ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu)
+    slots = believed(ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu), _SLOTS_LIMIT)
     if isinstance(slots, Refusal):
         missing["mig_devices"] = slots.text
         return ()
@@ -129,6 +136,9 @@ def _profile(gpu: Any, number: int) -> MigProfile | Refusal:
         info = ask(pynvml.nvmlDeviceGetGpuInstanceProfileInfo, gpu, number, 1)
     if isinstance(info, Refusal):
         return info
+    memory = believed(info.memorySizeMB << 20, MEMORY_LIMIT)
+    if isinstance(memory, Refusal):
+        return memory
     name: Any = ask(getattr, info, "name", "")  # decodes; version 1 has none
     return MigProfile(
         id=info.id,
@@ -151,6 +161,8 @@ def _placements(gpu: Any, profile: int) -> tuple[Placement, ...]:
     ask_for = pynvml.nvmlDeviceGetGpuInstancePossiblePlacements
     count = ctypes.c_uint(0)
     if isinstance(ask(ask_for, gpu, profile, None, ctypes.byref(count)), Refusal):
+        return ()
+    if isinstance(believed(count.value, _PLACES_LIMIT), Refusal):
         return ()
     places = (pynvml.c_nvmlGpuInstancePlacement_t * count.value)()
     if isinstance(ask(ask_for, gpu, profile, places, ctypes.byref(count)), Refusal):

@@ -288,9 +288,7 @@ class Nvml:
             if self._hold:
                 yield self._session.driver
             else:
-                async with self._lock:
-                    answer = await self._open()
-                yield answer if isinstance(answer, Driver) else None
+                yield await self._reopened()
         finally:
             self._users -= 1
             self._unused.unpark_all()
@@ -298,6 +296,16 @@ class Nvml:
                 with trio.move_on_after(SHUTDOWN_S, shield=True):
                     async with self._lock:
                         await self._close()
+
+    async def _reopened(self) -> Driver | None:
+        """Open a session that is not held; a driver that went since the last time is told."""
+        async with self._lock:
+            answer = await self._open()
+            if isinstance(answer, Driver):
+                return answer
+            if self._session.state is SessionState.UP:
+                self._set(tried(self._session, answer, now_s=trio.current_time()))
+            return None
 
     async def _open(self) -> Driver | Refusal | NoAnswer:
         answer = await self._registry.ask(LIBRARY, "init", self._library.open, deadline_s=WALK_S)

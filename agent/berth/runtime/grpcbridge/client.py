@@ -86,7 +86,7 @@ class GrpcChannel:
                 fails as UNAVAILABLE.
 
         Raises:
-            RpcError: The server refused, or could not be reached.
+            RpcError: The server refused, could not be reached, or sent what is no such reply.
         """
         deadline = trio.current_effective_deadline()
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, ReplyT] = self._channel.unary_unary(
@@ -201,9 +201,13 @@ async def _result(
     caller meets one sign of "too late", not two.
     """
     try:
-        return await thread.run(function)
+        reply = await thread.run(function)
     except grpc.aio.AioRpcError as error:
         fault = error
+    else:
+        if reply is None:  # what grpcio makes of bytes that are no such message
+            raise RpcError(method, "the reply cannot be read", code=Status.INTERNAL)
+        return reply
     status = Status(fault.code().value[0])
     if status is Status.DEADLINE_EXCEEDED and deadline - trio.current_time() < _RACE_S:
         await trio.sleep_until(deadline)

@@ -14,7 +14,7 @@ from berth.config.gpumatch import GpuMatch, GpuType
 from berth.config.schema import Config
 from berth.host.nodefacts import NodeScan
 from berth.host.sysfs import PciFunction
-from tests.unit.cli.checks.tree import told
+from tests.unit.cli.checks.tree import plant, told
 from tests.unit.generic.nodes import MODEM, group, kvm, tty
 
 KVM = group("kvm", 'match = { path = "/dev/kvm" }')
@@ -100,3 +100,16 @@ def test_what_binding_for_claims_needs_is_told(tmp_path: Path) -> None:
     ]
     (tmp_path / "sys/bus/pci/drivers/vfio-pci").mkdir(parents=True)
     assert len(told(check_gpus(machine))) == 2
+
+
+def test_files_in_which_another_tool_describes_gpus_are_named(tmp_path: Path) -> None:
+    """Nobody here goes by them, and what they say may be of another boot or layout."""
+
+    files = ("/etc/cdi/nvidia.yaml", "/var/run/cdi/nvidia-mig.json", "/etc/cdi/nvidia.yaml.bak")
+    root = plant(tmp_path, dict.fromkeys((*files, "/etc/cdi/berth.dev-gpu_1.json"), ""))
+    machine = Machine(config=Config(), root=root, gear=Gear(functions=(gpu(1, "nvidia"),)))
+
+    notes = [text for level, text in told(check_gpus(machine)) if level == "note"]
+
+    assert [text.partition(" is another tool's")[0] for text in notes] == [*files[:2]]
+    assert told(check_gpus(attrs.evolve(machine, gear=Gear()))) == []

@@ -341,6 +341,30 @@ async def test_release_under_a_call_that_hangs_is_refused(
     assert isinstance(other, Probe)
 
 
+async def test_driver_that_goes_while_the_session_is_not_held_is_told(
+    opened: Opened, show: Show, mock_clock: trio.testing.MockClock
+) -> None:
+    """Whoever asks next finds out; it is tried again as after any refusal of init (T3)."""
+
+    async with opened(hold=False) as owner:
+        version = owner.version
+        show(World(cards=(FULL,), init_error=9))
+        walk = await owner.walk()
+        await owner.wait_session_changed(version)
+        gone = owner.session
+        version = owner.version
+        show(cards(FULL))
+        mock_clock.jump(60)
+        await owner.wait_session_changed(version)
+        state = owner.session.state
+        again = await owner.walk()
+
+    assert (walk, gone.state) == (Walk(), SessionState.DRIVER_ABSENT)
+    assert "the driver is not loaded (9)" in gone.detail
+    assert state is SessionState.UP
+    assert [gpu.uuid for gpu in again.gpus] == [FULL.uuid]
+
+
 async def test_session_that_is_not_held_is_open_for_each_question_only(
     opened: Opened,
 ) -> None:
