@@ -103,6 +103,7 @@ class Daemon:
             self._systemd.ready(str(self._supervisor.statistics()))
             _log.info("ready", version=__version__, plugins=self._supervisor.statistics())
             nursery.start_soon(self._tell_status)
+            nursery.start_soon(self._end_for_renewal, nursery.cancel_scope)
 
     async def _recover(self) -> None:
         sweep_private_sockets(self._runtime)
@@ -263,6 +264,18 @@ class Daemon:
                     else:
                         stopping = True
                         nursery.start_soon(self._stop, scope)
+
+    async def _end_for_renewal(self, scope: trio.CancelScope) -> None:
+        """End for the next process, which can load what this one cannot; GH §2.3."""
+        gpus = self._parts.held.gpus
+        if gpus is None:
+            return
+        found = await gpus.renewal.due.wait_value(bool)
+        if self._systemd.is_there:
+            _log.warning("ending, so that a new process loads the driver's new library", of=found)
+            await self._stop(scope)
+        else:
+            _log.warning("GPUs are offered again once berthd is started anew", library=found)
 
     async def _stop(self, scope: trio.CancelScope) -> None:
         self._systemd.stopping("draining")

@@ -37,6 +37,7 @@ from berth.node.grip import Grip
 from berth.node.kept import Kept
 from berth.node.nvidiatool import NvidiaTool
 from berth.node.nvml import Nvml
+from berth.node.renewal import Renewal
 from berth.node.stock import Aside, Events, Monitors
 from berth.runtime.backoff import BackOff
 from berth.runtime.latest import Latest
@@ -102,6 +103,7 @@ class Gpus:
         peripherals: What was seen last, offered or not.
         counters: Counter sets of GPUs that are divided.
         warnings: What an operator should know.
+        renewal: Tells when only a new process can speak with the driver.
     """
 
     def __init__(
@@ -145,6 +147,7 @@ class Gpus:
         self._gpus: tuple[Gpu, ...] = ()
         self._driver: Driver | None = None
         self._asked = trio.Event()
+        self.renewal = Renewal(folder)
 
     def look_again(self) -> None:
         """Something changed; a look follows soon. Never blocks."""
@@ -258,6 +261,7 @@ class Gpus:
             await self._nursery.start(nvml.run)
             self._nursery.start_soon(self._follow_session, nvml)
             self._nursery.start_soon(self._follow_layouts, nvml)
+            self._nursery.start_soon(self.renewal.follow, nvml)
         return self.grip.nvml
 
     async def _tell(self, bus: _Bus, state: str) -> None:

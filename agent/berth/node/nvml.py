@@ -63,6 +63,10 @@ class Nvml(Protocol):
         """Wait for the next event."""
         ...
 
+    async def successor(self) -> str:
+        """What only a new process could load, after a mismatch; empty when there is nothing."""
+        ...
+
     async def release(self, for_s: float) -> None:
         """Give the session up for a time."""
         ...

@@ -44,6 +44,11 @@ class Systemd:
         self.watchdog_s = _watchdog_s(environ)
         """After how many seconds without `alive` systemd restarts the daemon; None: never."""
 
+    @property
+    def is_there(self) -> bool:
+        """Whether systemd looks after this process, and starts another when it ends."""
+        return self._notifier is not None
+
     def ready(self, status: str) -> None:
         """Tell that the daemon serves."""
         self._tell("READY=1", _status(status))
