@@ -75,25 +75,8 @@ class Parts:
         )
         pods = PodResources(thread, root=config.kubelet.root)
         self.running = Running(ended=self._ended)
-        self.books = Bookkeeping(
-            self.held.allotments,
-            given=self.held.given,
-            ledger=self.held.ledger,
-            inventory=self.held.discovery.inventory,
-            lister=pods,
-            is_live=self.running.is_live,
-            boot_id=boot_id,
-            new_uid=lambda: uuid.uuid4().hex,
-        )
-        self.hooks = PodHooks(
-            self.work.claims,
-            arrivals=self.work.arrivals,
-            vm_handlers=config.nic.vm_handlers,
-            troubles=self.troubles,
-            is_ending=self._is_ending,
-            running=self.running,
-            resources=ResourcePods(self.held.given, holders=self.held.holders, kubelet=pods),
-        )
+        self.books = self._bookkeeping(pods, boot_id)
+        self.hooks = self._hooks(pods)
         self.dra = DraPlugin(
             thread=thread,
             places=Places(root=config.kubelet.root, driver=config.dra.driver),
@@ -109,6 +92,31 @@ class Parts:
             private=runtime,
             folder=config.plugin.folder,
             pods=pods,
+        )
+
+    def _bookkeeping(self, pods: PodResources, boot_id: str) -> Bookkeeping:
+        """Who learns by kubelet's lists what the device plugin's devices are held by."""
+        return Bookkeeping(
+            self.held.allotments,
+            given=self.held.given,
+            ledger=self.held.ledger,
+            inventory=self.held.discovery.inventory,
+            lister=pods,
+            is_live=self.running.is_live,
+            boot_id=boot_id,
+            new_uid=lambda: uuid.uuid4().hex,
+        )
+
+    def _hooks(self, pods: PodResources) -> PodHooks:
+        """Who answers the runtime when a pod comes and goes."""
+        return PodHooks(
+            self.work.claims,
+            arrivals=self.work.arrivals,
+            vm_handlers=self.config.nic.vm_handlers,
+            troubles=self.troubles,
+            is_ending=self._is_ending,
+            running=self.running,
+            resources=ResourcePods(self.held.given, holders=self.held.holders, kubelet=pods),
         )
 
     def reload(self, config: Config) -> None:
