@@ -103,7 +103,7 @@ def judge(
     usage = look.shows(given)
     if usage is not None:
         holder = attrs.evolve(given.holder, container=usage.container, missed=False)
-        now = attrs.evolve(given, holder=holder, bound=True)
+        now = attrs.evolve(given, holder=holder, bound=True, ran=given.ran or is_live)
         return Judgement(finding=Finding.KEEP if now == given else Finding.RENEW, given=now)
     seen = (
         attrs.evolve(absence, lists=absence.lists + 1)

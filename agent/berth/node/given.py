@@ -53,6 +53,7 @@ class Given:
         prepared: Everything was done and kubelet was, or may have been, told so.
         revoked: Nobody has it any more; what is left is to bring NICs home.
         pod_uid: The pod whose sandbox its NICs go into; empty before one asked for them.
+        ran: The runtime has told of a container with it, in this boot; so it would tell of its end.
     """
 
     holder: PluginHolder
@@ -62,6 +63,7 @@ class Given:
     prepared: bool = True
     revoked: bool = False
     pod_uid: str = ""
+    ran: bool = False
 
     @property
     def uid(self) -> str:
@@ -136,7 +138,7 @@ class Given:
             attrs.evolve(device, peripheral=device.peripheral.after_reboot())
             for device in self.devices
         )
-        return attrs.evolve(self, devices=devices, boot_id=boot_id)
+        return attrs.evolve(self, devices=devices, boot_id=boot_id, ran=False)
 
     def without(self, ids: frozenset[str]) -> Given:
         """The rest of it when somebody else has some of its ids."""

@@ -42,7 +42,8 @@ class Running:
     """Keeps the containers with our mark.
 
     While the runtime is away those that it told of last count as running: it may be started anew
-    beside containers that run on.
+    beside containers that run on. Before it has told this process anything, the records say whose
+    containers it told of.
 
     Args:
         ended: Called when one of them has ended.
@@ -51,9 +52,11 @@ class Running:
     def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
         self._ended = ended
         self._containers: dict[str, _Marked] = {}
+        self._is_told = False
 
     def synchronize(self, containers: Iterable[Container]) -> None:
         """The runtime has told of all its containers."""
+        self._is_told = True
         self._containers.clear()
         for container in containers:
             if container.state not in _ENDED:
@@ -79,7 +82,9 @@ class Running:
             self._ended()
 
     def is_live(self, given: Given) -> bool:
-        """Whether a container runs that has a part of what was given."""
+        """Whether a container runs that has a part of what was given, as far as anybody knows."""
+        if given.ran and not self._is_told:
+            return True
         wanted = {(given.holder.resource, id_) for id_ in given.holder.ids}
         return any(not wanted.isdisjoint(one.units) for one in self._containers.values())
 

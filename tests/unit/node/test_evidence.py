@@ -40,6 +40,15 @@ def test_first_list_names_the_container() -> None:
     assert str(found.given.holder).startswith("pod team/user, container main, through")
 
 
+def test_container_that_the_runtime_tells_of_is_noted_once() -> None:
+    """So that the next process waits for the runtime's word before it frees anything."""
+
+    found = judged(BOUND, look(usage("modem-0")), is_live=True)
+
+    assert found == Judgement(finding=Finding.RENEW, given=attrs.evolve(BOUND, ran=True))
+    assert judged(found.given, look(usage("modem-0"))).finding is Finding.KEEP
+
+
 def test_list_that_says_nothing_new_changes_nothing() -> None:
     """Nothing is written every ten seconds."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from berth.model.pod import Container, ContainerState
@@ -76,3 +77,17 @@ def test_synchronize_takes_what_lives() -> None:
 
 def _entries(one: Container) -> list[str]:
     return [f"{name}={value}" for name, value in one.env.items()]
+
+
+def test_container_of_before_counts_as_running_until_the_runtime_tells() -> None:
+    """Daemon and runtime may start together beside the container of a pod deleted by force."""
+
+    before = attrs.evolve(MODEM, ran=True)
+    running = Running()
+    assert running.is_live(before)
+    assert not running.is_live(MODEM)
+
+    running.synchronize([MARKED])
+    assert running.is_live(before)
+    running.synchronize([])
+    assert not running.is_live(before)
