@@ -62,6 +62,11 @@ class Found:
     alike: bool = False
 
     @property
+    def function_driver(self) -> str:
+        """Kernel driver of its PCI function, whether that makes a link or not; empty without."""
+        return self.function.driver if self.function is not None else ""
+
+    @property
     def driver(self) -> str:
         """Kernel driver that makes the link; a virtual link's kind; empty without either."""
         if self.device is not None and self.device.bearer.driver:

@@ -28,10 +28,15 @@ from berth.node.record import ClaimRecord
 
 @attrs.frozen(kw_only=True)
 class Pin:
-    """What the settings came to for one identity when it appeared."""
+    """What the settings came to for one identity when it appeared.
+
+    Attributes:
+        driver: That its function had then; under another one it is another device to its users.
+    """
 
     group: str
     name: str
+    driver: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -115,6 +120,8 @@ def sight(
         return _sight_held(found, holding, outlook, around)
     groups = outlook.table.groups
     pin = memory.pins.get(found.identity)
+    if pin is not None and pin.driver != found.function_driver:
+        pin = None
     pinned = [group for group in groups if pin is not None and group.name == pin.group]
     fitting = pinned or groups_of(found, groups)
     group = fitting[0] if len(fitting) == 1 else None

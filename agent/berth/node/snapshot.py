@@ -207,7 +207,9 @@ def _remember(seen: Sequence[Sighting], memory: Memory) -> Memory:
         if (speed := _speed(one.found) or memory.speeds.get(one.found.identity, 0))
     }
     pins = {
-        one.found.identity: Pin(group=one.group.name, name=one.name)
+        one.found.identity: Pin(
+            group=one.group.name, name=one.name, driver=one.found.function_driver
+        )
         for one in seen
         if one.group is not None
     }

@@ -283,8 +283,23 @@ def test_device_that_goes_is_forgotten(machine: Machine) -> None:
     machine.links.pop("ens1f0")
     second = _judge(machine, fast, memory=first.memory)
 
-    assert first.memory.pins == {NIC: Pin(group="fast", name=NAME)}
+    assert first.memory.pins == {NIC: Pin(group="fast", name=NAME, driver="mlx5_core")}
     assert second.memory == Memory()
+
+
+def test_function_that_an_operator_binds_elsewhere_changes_its_group(machine: Machine) -> None:
+    """Without a reload: one group takes it with its link, another for virtual machines."""
+
+    machine.nic("ens1f0", PF)
+    fast = group("fast", driver=("mlx5_core",))
+    machines = group("machines", mode=NicMode.VFIO, driver=("vfio-pci",))
+    first = _judge(machine, fast, machines)
+    machine.links.pop("ens1f0")
+    machine.tree.bind(machine.tree.folder(PF), "vfio-pci")
+    second = _judge(machine, fast, machines, memory=first.memory)
+
+    assert _nic(first).group == "fast"
+    assert _nic(second).group == "machines"
 
 
 def test_other_settings_re_sort_free_devices(machine: Machine) -> None:
