@@ -17,6 +17,7 @@ from typing import Final
 
 import attrs
 
+from berth.config.doors import Door
 from berth.config.nicgroup import NicGroup
 from berth.host.netlink.link import Link
 from berth.model.device import Exclusion, NicKind, NicMode
@@ -60,17 +61,21 @@ def exclude(found: Found, groups: Sequence[NicGroup], around: Circumstances) -> 
     if len(groups) > 1:
         names = ", ".join(f'"{group.name}"' for group in groups)
         return Exclusion(reason="overlap", detail=f"groups {names} all select it")
-    if groups[0].mode is NicMode.VFIO:
-        reason = _against_function(found, groups[0], around)
-        if reason is not None or found.link is None:
-            return reason
+    group = groups[0]
+    if group.mode is not NicMode.VFIO:
+        return _against_link(found, group, around)
+    reason = _against_function(found, group, around)
+    if reason is not None or (found.link is None and found.driver == VFIO):
+        return reason
+    return _against_link(found, group, around) or _unbound(found, group)
+
+
+def _against_link(found: Found, group: NicGroup, around: Circumstances) -> Exclusion | None:
+    """Why a NIC may not be taken from the host as it is."""
     if found.link is None:
         return _without_link(found)
-    for rule in _RULES[groups[0].mode]:
-        reason = rule(found, found.link, groups[0], around)
-        if reason is not None:
-            return reason
-    return None
+    rules = (rule(found, found.link, group, around) for rule in _RULES[group.mode])
+    return next((reason for reason in rules if reason is not None), None)
 
 
 def _against_function(found: Found, group: NicGroup, around: Circumstances) -> Exclusion | None:
@@ -83,7 +88,19 @@ def _against_function(found: Found, group: NicGroup, around: Circumstances) -> E
     hindered = hindrance(function, others, allow_noiommu=group.allow_noiommu)
     if hindered:
         return Exclusion(reason=REASON, detail=hindered)
-    return _without_link(found) if found.link is None and found.driver != VFIO else None
+    return None
+
+
+def _unbound(found: Found, group: NicGroup) -> Exclusion | None:
+    """Why a NIC that its kernel driver has goes to no resource: only a claim has it bound."""
+    if group.door is not Door.PLUGIN or found.function is None:
+        return None
+    address = found.function.address
+    detail = (
+        f"{found.function.driver} has it: bind it to {VFIO}, as by driverctl set-override "
+        f'{address} {VFIO}, or offer it to claims, which do so themselves (door = "dra")'
+    )
+    return Exclusion(reason="not-bound", detail=detail)
 
 
 def _without_link(found: Found) -> Exclusion:

@@ -15,11 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import attrs
 
 from berth.config.nicgroup import Attach, NicGroup
-from berth.host.nicnodes import NicNodes
-from berth.model.device import RETURNING, Attribute, Device, Exclusion
+from berth.model.device import RETURNING, Attribute, Device, Exclusion, NicMode
 from berth.model.peripheral import ABSENT, Peripheral
+from berth.nic.facts import companions
 from berth.nic.listing import Terms, list_absent, list_nic, terms_of
 from berth.nic.record import Stage
+from berth.nic.topology import Topology
 from berth.node.given import GivenDevice
 from berth.node.holding import Holding
 from berth.node.sighting import Outlook, Sighting
@@ -34,17 +35,18 @@ def listings(
     outlook: Outlook,
     *,
     published: Iterable[Device],
-    nodes: NicNodes,
+    topology: Topology,
 ) -> tuple[Peripheral, ...]:
     """What the device plugin hands out of NICs, by name.
 
     Args:
         published: What slices tell of them.
+        topology: The machine that they were seen on.
     """
     attributes = {device.name: device.attributes for device in published}
     here = {one.found.identity for one in seen}
     found = [*_of_absent({i: held[i] for i in held.keys() - here}, outlook)]
-    found += [one for each in seen if (one := _of_seen(each, outlook, attributes, nodes))]
+    found += [one for each in seen if (one := _of_seen(each, outlook, attributes, topology))]
     # A virtual link that was made anew has the name of the one that somebody still holds.
     by_name = {one.name: one for one in reversed(found)}
     return tuple(by_name[name] for name in sorted(by_name))
@@ -54,7 +56,7 @@ def _of_seen(
     one: Sighting,
     outlook: Outlook,
     attributes: Mapping[str, Mapping[str, Attribute]],
-    nodes: NicNodes,
+    topology: Topology,
 ) -> Peripheral | None:
     given = one.holding.given if one.holding is not None else None
     if one.group is None:
@@ -67,9 +69,10 @@ def _of_seen(
         one.group,
         terms,
         name=one.name,
-        nodes=nodes,
+        nodes=topology.scan.nodes,
         exclusion=_against(one, terms, outlook),
         attributes=attributes.get(one.name),
+        companions=companions(one.found, topology) if one.group.mode is NicMode.VFIO else (),
     )
     if given is None or one.holding is None:
         return now

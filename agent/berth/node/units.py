@@ -17,7 +17,7 @@ from berth.model.peripheral import Peripheral
 from berth.model.resource import Resource, Unit
 from berth.node.equipment import of_resource
 from berth.node.given import GivenDevice
-from berth.node.ledger import Ledger, PluginHolder
+from berth.node.ledger import Hold, Ledger, PluginHolder
 
 
 def resources(
@@ -65,6 +65,7 @@ def find(inventory: Inventory, resource: str, ids: Sequence[str]) -> tuple[Given
         GivenDevice(id=id_, peripheral=attrs.evolve(units[id_], held_by=())) for id_ in ids
     )
     _require_different(resource, chosen)
+    _require_disjoint(resource, chosen)
     _require_apart(resource, chosen)
     return chosen
 
@@ -86,11 +87,14 @@ def _resource(inventory: Inventory, ledger: Ledger, name: str) -> Resource:
 
 
 def _units(one: Peripheral, ledger: Ledger) -> Iterator[Unit]:
-    """A device's ids; as many of them are unhealthy as claims have slots of it."""
+    """A device's ids; as many of them are unhealthy as claims have slots of it.
+
+    All are where somebody has another device that shares its hardware.
+    """
     holds = {hold for key in one.keys for hold in ledger.holders(key)}
     by_claims = [hold for hold in holds if isinstance(hold.holder, ClaimRef)]
     taken = sum({(h.holder.uid, h.share): h.slots for h in by_claims}.values())
-    if any(hold.share is None for hold in by_claims):
+    if any(hold.share is None and _is_elsewhere(hold, one) for hold in holds):
         taken = len(one.ids)
     given = {id_ for h in holds if isinstance(h.holder, PluginHolder) for id_ in h.holder.ids}
     free = [id_ for id_ in one.ids if id_ not in given]
@@ -108,6 +112,11 @@ def _units(one: Peripheral, ledger: Ledger) -> Iterator[Unit]:
         )
 
 
+def _is_elsewhere(hold: Hold, one: Peripheral) -> bool:
+    """Whether a hold on its hardware is not one that kubelet has given its own id by."""
+    return isinstance(hold.holder, ClaimRef) or hold.device != one.name
+
+
 def _require_different(resource: str, chosen: Sequence[GivenDevice]) -> None:
     """Two shares of one device give a container nothing that one does not give."""
     names = [device.peripheral.name for device in chosen]
@@ -120,6 +129,21 @@ def _require_different(resource: str, chosen: Sequence[GivenDevice]) -> None:
                 rule="a container takes one share of a device",
                 mend=f"ask for one of {resource}, or for devices of another group",
             )
+
+
+def _require_disjoint(resource: str, chosen: Sequence[GivenDevice]) -> None:
+    """What shares hardware, such as an IOMMU group, is held once, and not by two ids."""
+    owners: dict[str, str] = {}
+    for device in chosen:
+        name = device.peripheral.name
+        for key in device.peripheral.keys:
+            if owners.setdefault(key, name) != name:
+                raise ClaimError(
+                    f"{resource}: {name}",
+                    f"shares {key} with {owners[key]}, which the same container asks for",
+                    rule="what shares hardware is given once",
+                    mend=f"ask for one of {resource}, or keep one of both out of its group",
+                )
 
 
 def _require_apart(resource: str, chosen: Sequence[GivenDevice]) -> None:
