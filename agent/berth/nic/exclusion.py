@@ -29,6 +29,8 @@ from berth.vfio.group import REASON, hindrance, members
 _FOREIGN_DRIVERS: Final = re.compile(r"uio.*|igb_uio|.*vfio.*|pci-stub|pciback|xen-pciback")
 # Drivers that make no link, on purpose.
 
+_NO_DRIVER: Final = "no-driver"
+
 _IMMOVABLE_KINDS: Final = frozenset({"bond", "bridge", "team", "vrf", "hsr", "batadv", "ppp"})
 # Kinds that the kernel moves nowhere; before 6.15 it does not tell so by IFLA_NETNS_IMMUTABLE.
 # Source: net/core/dev.h, `netns_immutable` and, before, NETIF_F_NETNS_LOCAL of each driver.
@@ -67,7 +69,9 @@ def exclude(found: Found, groups: Sequence[NicGroup], around: Circumstances) -> 
     reason = _against_function(found, group, around)
     if reason is not None or (found.link is None and found.driver == VFIO):
         return reason
-    return _against_link(found, group, around) or _unbound(found, group)
+    reason = _against_link(found, group, around)
+    waits = reason is None or reason.reason == _NO_DRIVER
+    return (_unbound(found, group) if waits else None) or reason
 
 
 def _against_link(found: Found, group: NicGroup, around: Circumstances) -> Exclusion | None:
@@ -92,12 +96,12 @@ def _against_function(found: Found, group: NicGroup, around: Circumstances) -> E
 
 
 def _unbound(found: Found, group: NicGroup) -> Exclusion | None:
-    """Why a NIC that its kernel driver has goes to no resource: only a claim has it bound."""
+    """Why a NIC that vfio-pci has not goes to no resource: only a claim has it bound."""
     if group.door is not Door.PLUGIN or found.function is None:
         return None
-    address = found.function.address
+    driver, address = found.function.driver or "no driver", found.function.address
     detail = (
-        f"{found.function.driver} has it: bind it to {VFIO}, as by driverctl set-override "
+        f"{driver} has it: bind it to {VFIO}, as by driverctl set-override "
         f'{address} {VFIO}, or offer it to claims, which do so themselves (door = "dra")'
     )
     return Exclusion(reason="not-bound", detail=detail)
@@ -107,7 +111,7 @@ def _without_link(found: Found) -> Exclusion:
     if found.kind is NicKind.RDMA:
         return Exclusion(reason="unsupported", detail="RDMA without a link is not offered yet")
     if not found.driver:
-        return Exclusion(reason="no-driver", detail="no driver is bound to it")
+        return Exclusion(reason=_NO_DRIVER, detail="no driver is bound to it")
     if _FOREIGN_DRIVERS.fullmatch(found.driver):
         return Exclusion(reason="foreign-driver", detail=f"bound to {found.driver}")
     return Exclusion(

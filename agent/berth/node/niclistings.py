@@ -26,7 +26,7 @@ from berth.node.holding import Holding
 from berth.node.sighting import Outlook, Sighting
 
 HELD = "held"
-"""Why a NIC is unhealthy that a claim has and the host does not show."""
+"""Why a NIC is unhealthy that a claim has and the host does not show, or whose group is held."""
 
 
 def listings(
@@ -46,7 +46,12 @@ def listings(
     attributes = {device.name: device.attributes for device in published}
     here = {one.found.identity for one in seen}
     found = [*_of_absent({i: held[i] for i in held.keys() - here}, outlook)]
-    found += [one for each in seen if (one := _of_seen(each, outlook, attributes, topology))]
+    members = _members(held.values())
+    found += [
+        one
+        for each in seen
+        if (one := _of_seen(each, outlook, attributes, topology, members)) is not None
+    ]
     # A virtual link that was made anew has the name of the one that somebody still holds.
     by_name = {one.name: one for one in reversed(found)}
     return tuple(by_name[name] for name in sorted(by_name))
@@ -57,6 +62,7 @@ def _of_seen(
     outlook: Outlook,
     attributes: Mapping[str, Mapping[str, Attribute]],
     topology: Topology,
+    members: Mapping[str, Holding],
 ) -> Peripheral | None:
     given = one.holding.given if one.holding is not None else None
     if one.group is None:
@@ -70,7 +76,7 @@ def _of_seen(
         terms,
         name=one.name,
         nodes=topology.scan.nodes,
-        exclusion=_against(one, terms, outlook),
+        exclusion=_against(one, terms, outlook) or _against_member(one, members),
         attributes=attributes.get(one.name),
         companions=companions(one.found, topology) if one.group.mode is NicMode.VFIO else (),
     )
@@ -95,6 +101,25 @@ def _against(one: Sighting, terms: Terms, outlook: Outlook) -> Exclusion | None:
     if one.against is None and terms.attach is Attach.NRI:
         return outlook.closed
     return one.against
+
+
+def _members(held: Iterable[Holding]) -> Mapping[str, Holding]:
+    """Who has something that the device plugin gave, by all keys of it."""
+    return {
+        key: holding
+        for holding in held
+        if holding.given is not None
+        for key in holding.given.peripheral.keys
+    }
+
+
+def _against_member(one: Sighting, members: Mapping[str, Holding]) -> Exclusion | None:
+    """Why a function is given to nobody whose IOMMU group somebody has by another one."""
+    holding = members.get(one.found.identity)
+    if holding is None or one.holding is not None:
+        return None
+    detail = f"its IOMMU group is with {holding.name}, which {', '.join(holding.holders)} has"
+    return Exclusion(reason=HELD, detail=detail)
 
 
 def _of_absent(held: Mapping[str, Holding], outlook: Outlook) -> Iterator[Peripheral]:

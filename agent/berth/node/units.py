@@ -17,7 +17,7 @@ from berth.model.peripheral import Peripheral
 from berth.model.resource import Resource, Unit
 from berth.node.equipment import of_resource
 from berth.node.given import GivenDevice
-from berth.node.ledger import Hold, Ledger, PluginHolder
+from berth.node.ledger import Ledger, PluginHolder
 
 
 def resources(
@@ -87,14 +87,11 @@ def _resource(inventory: Inventory, ledger: Ledger, name: str) -> Resource:
 
 
 def _units(one: Peripheral, ledger: Ledger) -> Iterator[Unit]:
-    """A device's ids; as many of them are unhealthy as claims have slots of it.
-
-    All are where somebody has another device that shares its hardware.
-    """
+    """A device's ids; as many of them are unhealthy as claims have slots of it."""
     holds = {hold for key in one.keys for hold in ledger.holders(key)}
     by_claims = [hold for hold in holds if isinstance(hold.holder, ClaimRef)]
     taken = sum({(h.holder.uid, h.share): h.slots for h in by_claims}.values())
-    if any(hold.share is None and _is_elsewhere(hold, one) for hold in holds):
+    if any(hold.share is None for hold in by_claims):
         taken = len(one.ids)
     given = {id_ for h in holds if isinstance(h.holder, PluginHolder) for id_ in h.holder.ids}
     free = [id_ for id_ in one.ids if id_ not in given]
@@ -110,11 +107,6 @@ def _units(one: Peripheral, ledger: Ledger) -> Iterator[Unit]:
             bearer=one.bearer,
             links=one.links,
         )
-
-
-def _is_elsewhere(hold: Hold, one: Peripheral) -> bool:
-    """Whether a hold on its hardware is not one that kubelet has given its own id by."""
-    return isinstance(hold.holder, ClaimRef) or hold.device != one.name
 
 
 def _require_different(resource: str, chosen: Sequence[GivenDevice]) -> None:
