@@ -44,7 +44,7 @@ class Access:
 
 
 def access_to(found: Found, group: NicGroup, nodes: NicNodes) -> Access:
-    """What goes with a NIC that was seen; with one that waits for vfio-pci goes nothing yet."""
+    """What goes with a NIC that was seen; one that waits for vfio-pci has no node yet."""
     paths: Mapping[str, str] = {}
     sections: Mapping[str, Mapping[str, str]] = {}
     if group.mode is not NicMode.VFIO:
