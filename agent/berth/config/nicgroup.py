@@ -141,7 +141,8 @@ class NicGroup:
         NicMode.EXCLUSIVE,
         "`exclusive`: the NIC moves into one pod. "
         "`shared`: it stays at home and claims get links made over it. "
-        "`vfio`: it is bound to vfio-pci for its claim, and given back to its driver afterwards.",
+        "`vfio`: it is bound to vfio-pci for its claim, and given back to its driver afterwards; "
+        'with `door = "plugin"` it is given as what it is, if vfio-pci has it already.',
     )
     allow_noiommu: bool = key(
         Flag(),
@@ -245,19 +246,26 @@ class NicGroup:
         for name in ("resource", "attach", "exclude_topology", "inject", "vhost"):
             if name in written.given and self.door is Door.DRA and "door" not in written.at_fault:
                 cursor.at(name).warn('is not used with door "dra"')
-        if (
-            self.mode is NicMode.VFIO
-            and self.door is not Door.DRA
-            and "door" not in written.at_fault
-        ):
-            cursor.at("door").say(
-                f'is "{self.door.value}" with mode "{self.mode.value}"',
-                rule="a NIC is bound to vfio-pci for a claim, and for nobody else in this version",
-                mend='write door = "dra"',
-            )
+        if self.mode is NicMode.VFIO:
+            self._check_vfio(cursor, written)
         for field in sorted({*self.claims_may} & {*self.claims_deny}):
             cursor.at("claims_deny").say(
                 f'holds "{field}", which claims_may holds as well', mend="drop one of the two"
             )
         if "health" in written.given:
             cursor.at("health").warn("has no effect in this version")
+
+    def _check_vfio(self, cursor: Cursor, written: Written) -> None:
+        """What a function that vfio-pci has cannot be asked for by, or have done to it."""
+        if self.door in {Door.BOTH, Door.AUTO} and "door" not in written.at_fault:
+            cursor.at("door").say(
+                f'is "{self.door.value}" with mode "{self.mode.value}"',
+                rule="a claim has its NIC bound to vfio-pci, a resource is what is bound already",
+                mend='write door = "dra", or "plugin" for NICs that you have bound yourself',
+            )
+        if self.door is Door.PLUGIN and self.attach is Attach.NRI:
+            cursor.at("attach").say(
+                f'is "{self.attach.value}" with mode "{self.mode.value}"',
+                rule="what vfio-pci has comes with no link that could be moved",
+                mend="drop it",
+            )

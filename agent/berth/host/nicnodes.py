@@ -1,10 +1,11 @@
-"""The device nodes that programs reach a NIC by besides its link: RDMA verbs, vhost and tun.
+"""The device nodes that programs reach a NIC by besides its link: RDMA verbs, vhost, tun and VFIO.
 
 Which nodes an RDMA device has is sysfs' word, what lies at their paths is the file system's; a node
 counts only where both agree. None is ever opened. Blocks; for worker threads.
 
 Source: Linux ``Documentation/ABI/stable/sysfs-class-infiniband`` (``ibdev``, ``port``, ``dev`` of
-``uverbsN``, ``umadN`` and ``issmN``); ``include/linux/miscdevice.h`` for vhost-net and tun.
+``uverbsN``, ``umadN`` and ``issmN``); ``include/linux/miscdevice.h`` for vhost-net and tun;
+``Documentation/driver-api/vfio.rst``.
 """
 
 from __future__ import annotations
@@ -54,8 +55,12 @@ class NicNodeReader:
         self._sys = sys
         self._dev = dev
 
-    def read(self, devices: Iterable[str]) -> NicNodes:
-        """The nodes of these RDMA devices, and those that any NIC may be given with."""
+    def read(self, devices: Iterable[str], *, vfio: bool = False) -> NicNodes:
+        """The nodes of these RDMA devices, and those that any NIC may be given with.
+
+        Args:
+            vfio: Whether a NIC is bound to vfio-pci: then those below ``/dev/vfio`` too.
+        """
         wanted = frozenset(devices)
         found: dict[str, list[str]] = {name: [] for name in sorted(wanted)}
         for device, path in self._rdma_nodes() if wanted else ():
@@ -63,7 +68,9 @@ class NicNodeReader:
                 found[device].append(path)
         rdma = {name: tuple(sorted(paths, key=_order)) for name, paths in found.items()}
         paths = [*(path for each in rdma.values() for path in each), VHOST_NET, TUN]
-        known = (self._node(path) for path in (*paths, *((RDMA_CM,) if wanted else ())))
+        paths += [RDMA_CM] if wanted else []
+        paths += [f"/dev/vfio/{name}" for name in _entries(self._dev / "vfio")] if vfio else []
+        known = (self._node(path) for path in paths)
         return NicNodes(rdma=rdma, known={node.path: node for node in known if node is not None})
 
     def _rdma_nodes(self) -> Iterator[tuple[str, str]]:

@@ -181,7 +181,10 @@ class Scanner:
                 ways=tuple(_ways(tables, toward)),
                 products=self._name_products(functions),
                 rdma_netns=_rdma_netns() if any(f.rdma for f in functions) else "",
-                nodes=self._nodes.read(name for f in functions for name in f.rdma),
+                nodes=self._nodes.read(
+                    (name for f in functions for name in f.rdma),
+                    vfio=any("vfio" in f.driver for f in functions),
+                ),
             )
 
     def _links_and_devices(

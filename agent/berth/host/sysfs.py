@@ -11,7 +11,8 @@ tells, which the kernel gives anew with each appearance.
 Only ``class/net`` shows one network namespace, that of the mount; all else is the machine's.
 
 Source: Linux ``Documentation/ABI/testing/sysfs-bus-pci``, ``sysfs-class-net``, ``fs/kernfs`` (inode
-numbers); ``deviceattribute/pci_linux.go`` of Kubernetes 1.37 for the PCIe root.
+numbers), ``drivers/vfio/group.c`` (its name for a group without an IOMMU);
+``deviceattribute/pci_linux.go`` of Kubernetes 1.37 for the PCIe root.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _BRIDGE_CLASS: Final = 0x06
 _ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _STANDARD: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _VIRTFN: Final = re.compile(r"virtfn(\d+)")
+_NOIOMMU: Final = "vfio-noiommu"
 
 
 @attrs.frozen(kw_only=True)
@@ -53,7 +55,8 @@ class PciFunction:
         physfn: Address of the PF that it is a VF of; empty for others.
         vf_index: Its number among the PF's VFs; ``None`` for others.
         acpi_index: The firmware's index for the onboard device; ``None`` when it tells none.
-        iommu_group: ``None`` without an IOMMU.
+        iommu_group: ``None`` when it is in none.
+        noiommu: Its group is one without an IOMMU, which lasts while vfio-pci has it.
         rdma: Names of RDMA devices on it.
     """
 
@@ -72,6 +75,7 @@ class PciFunction:
     vf_index: int | None = None
     acpi_index: int | None = None
     iommu_group: int | None = None
+    noiommu: bool = False
     rdma: tuple[str, ...] = ()
 
     @property
@@ -271,7 +275,6 @@ class Sysfs:
         if class_code is None:
             return None
         physfn = _link_name(folder / "physfn")
-        group = _link_name(folder / "iommu_group")
         return PciFunction(
             address=address,
             class_code=class_code,
@@ -284,20 +287,30 @@ class Sysfs:
             physfn=physfn,
             vf_index=self._vf_index(address, physfn) if physfn else None,
             acpi_index=_number(folder / "acpi_index"),
-            iommu_group=int(group) if group.isdigit() else None,
+            iommu_group=self._group(address),
         )
 
     def _passing(self, function: PciFunction, rdma: Collection[str]) -> PciFunction:
         """The function with what drivers and operators change; only a PF has numbers of VFs."""
         folder = self._pci / function.address
         total_vfs = 0 if function.physfn else _number(folder / "sriov_totalvfs") or 0
+        driver, group = _link_name(folder / "driver"), self._group(function.address)
         return attrs.evolve(
             function,
-            driver=_link_name(folder / "driver"),
+            driver=driver,
+            iommu_group=group,
+            noiommu="vfio" in driver and group is not None and self._is_noiommu(group),
             total_vfs=total_vfs,
             num_vfs=(_number(folder / "sriov_numvfs") or 0) if total_vfs else 0,
             rdma=tuple(sorted(rdma)),
         )
+
+    def _group(self, address: str) -> int | None:
+        name = _link_name(self._pci / address / "iommu_group")
+        return int(name) if name.isdigit() else None
+
+    def _is_noiommu(self, group: int) -> bool:
+        return _text(self._root / f"kernel/iommu_groups/{group}/name") == _NOIOMMU
 
     def _rdma_devices(self) -> dict[str, list[str]]:
         """Names of RDMA devices by the function that they are on; soft ones are on none."""

@@ -4,22 +4,17 @@ Nothing here takes the kernel's lock of a device, so a function whose driver wai
 be looked at all the same. Group numbers are read anew each time: they are dealt at boot, and for a
 function without an IOMMU when vfio-pci takes it.
 
-Source: Linux ``Documentation/driver-api/vfio.rst``, ``drivers/vfio/group.c`` (``vfio-noiommu``),
-``Documentation/ABI/testing/sysfs-kernel-iommu_groups``.
+Source: Linux ``Documentation/driver-api/vfio.rst``, ``Documentation/ABI/testing`` (``vfio-dev``).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 import attrs
 
 from berth.host.nvidiafiles import HostNode, NvidiaFiles
 from berth.host.sysfs import PciFunction, Sysfs
-
-_NOIOMMU: Final = "vfio-noiommu"
-_NAME_LIMIT: Final = 256
 
 
 @attrs.frozen(kw_only=True)
@@ -59,21 +54,15 @@ class VfioFiles:
     def facts(self, address: str) -> VfioFacts:
         """How the function is reached now."""
         function = Sysfs(self._sys).function(address)
-        group = function.iommu_group if function is not None else None
-        return VfioFacts(group=group, noiommu=self._is_noiommu(group), name=self._name(address))
+        if function is None:
+            return VfioFacts()
+        return VfioFacts(
+            group=function.iommu_group, noiommu=function.noiommu, name=self._name(address)
+        )
 
     def node(self, path: str) -> HostNode | None:
         """The device node at a path; ``None`` where there is none."""
         return self._nodes.node(path)
-
-    def _is_noiommu(self, group: int | None) -> bool:
-        if group is None:
-            return False
-        try:
-            with (self._sys / f"kernel/iommu_groups/{group}/name").open("rb") as file:
-                return file.read(_NAME_LIMIT).decode(errors="replace").strip() == _NOIOMMU
-        except OSError:
-            return False
 
     def _name(self, address: str) -> str:
         try:

@@ -21,8 +21,8 @@ ABSENT: Final = "absent"
 """Why a device that somebody holds is unhealthy: the machine does not show it any more."""
 
 
-_NUMBERS: Final = ("chr:", "blk:")
-# Begin the keys of device nodes, by their numbers (GH §5.3).
+_NUMBERS: Final = ("chr:", "blk:", "iommu:")
+# Begin the keys of device nodes (GH §5.3) and of IOMMU groups, by their numbers.
 
 
 class Door(Enum):
@@ -183,7 +183,7 @@ class Peripheral:
     def after_reboot(self) -> Peripheral:
         """The device with those of its keys that mean the same in another boot.
 
-        Numbers of nodes are dealt anew, so they may be another device's by now.
+        Numbers of nodes and groups are dealt anew, so they may be another device's by now.
         """
         keys = tuple(key for key in self.keys if not key.startswith(_NUMBERS))
         return attrs.evolve(self, keys=keys)

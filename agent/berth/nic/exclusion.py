@@ -17,6 +17,7 @@ from typing import Final
 
 import attrs
 
+from berth.config.doors import Door
 from berth.config.nicgroup import NicGroup
 from berth.host.netlink.link import Link
 from berth.model.device import Exclusion, NicKind, NicMode
@@ -27,6 +28,8 @@ from berth.vfio.group import REASON, hindrance, members
 
 _FOREIGN_DRIVERS: Final = re.compile(r"uio.*|igb_uio|.*vfio.*|pci-stub|pciback|xen-pciback")
 # Drivers that make no link, on purpose.
+
+_NO_DRIVER: Final = "no-driver"
 
 _IMMOVABLE_KINDS: Final = frozenset({"bond", "bridge", "team", "vrf", "hsr", "batadv", "ppp"})
 # Kinds that the kernel moves nowhere; before 6.15 it does not tell so by IFLA_NETNS_IMMUTABLE.
@@ -60,17 +63,23 @@ def exclude(found: Found, groups: Sequence[NicGroup], around: Circumstances) -> 
     if len(groups) > 1:
         names = ", ".join(f'"{group.name}"' for group in groups)
         return Exclusion(reason="overlap", detail=f"groups {names} all select it")
-    if groups[0].mode is NicMode.VFIO:
-        reason = _against_function(found, groups[0], around)
-        if reason is not None or found.link is None:
-            return reason
+    group = groups[0]
+    if group.mode is not NicMode.VFIO:
+        return _against_link(found, group, around)
+    reason = _against_function(found, group, around)
+    if reason is not None or (found.link is None and found.driver == VFIO):
+        return reason
+    reason = _against_link(found, group, around)
+    waits = reason is None or reason.reason == _NO_DRIVER
+    return (_unbound(found, group) if waits else None) or reason
+
+
+def _against_link(found: Found, group: NicGroup, around: Circumstances) -> Exclusion | None:
+    """Why a NIC may not be taken from the host as it is."""
     if found.link is None:
         return _without_link(found)
-    for rule in _RULES[groups[0].mode]:
-        reason = rule(found, found.link, groups[0], around)
-        if reason is not None:
-            return reason
-    return None
+    rules = (rule(found, found.link, group, around) for rule in _RULES[group.mode])
+    return next((reason for reason in rules if reason is not None), None)
 
 
 def _against_function(found: Found, group: NicGroup, around: Circumstances) -> Exclusion | None:
@@ -83,14 +92,26 @@ def _against_function(found: Found, group: NicGroup, around: Circumstances) -> E
     hindered = hindrance(function, others, allow_noiommu=group.allow_noiommu)
     if hindered:
         return Exclusion(reason=REASON, detail=hindered)
-    return _without_link(found) if found.link is None and found.driver != VFIO else None
+    return None
+
+
+def _unbound(found: Found, group: NicGroup) -> Exclusion | None:
+    """Why a NIC that vfio-pci has not goes to no resource: only a claim has it bound."""
+    if group.door is not Door.PLUGIN or found.function is None:
+        return None
+    driver, address = found.function.driver or "no driver", found.function.address
+    detail = (
+        f"{driver} has it: bind it to {VFIO}, as by driverctl set-override "
+        f'{address} {VFIO}, or offer it to claims, which do so themselves (door = "dra")'
+    )
+    return Exclusion(reason="not-bound", detail=detail)
 
 
 def _without_link(found: Found) -> Exclusion:
     if found.kind is NicKind.RDMA:
         return Exclusion(reason="unsupported", detail="RDMA without a link is not offered yet")
     if not found.driver:
-        return Exclusion(reason="no-driver", detail="no driver is bound to it")
+        return Exclusion(reason=_NO_DRIVER, detail="no driver is bound to it")
     if _FOREIGN_DRIVERS.fullmatch(found.driver):
         return Exclusion(reason="foreign-driver", detail=f"bound to {found.driver}")
     return Exclusion(

@@ -71,16 +71,17 @@ def device_facts(found: Found, group: NicGroup, topology: Topology, *, uplink: s
         pf_mtu=found.pf_link.mtu if found.pf_link else 0,
         uplink=uplink,
         home=_settings(link, topology) if link else HomeSettings(),
-        companions=tuple(_companions(found, topology)),
+        companions=companions(found, topology),
     )
 
 
-def _companions(found: Found, topology: Topology) -> Iterator[str]:
+def companions(found: Found, topology: Topology) -> tuple[str, ...]:
+    """Keys of its IOMMU group, and of what else is in it; none without a group."""
     function = found.function
     if function is None or function.iommu_group is None:
-        return
-    yield f"iommu:{function.iommu_group}"
-    yield from (f"pci:{other.address}" for other in members(function, topology.scan.companions))
+        return ()
+    others = members(function, topology.scan.companions)
+    return (f"iommu:{function.iommu_group}", *(f"pci:{other.address}" for other in others))
 
 
 def hardware_addrs(topology: Topology, identities: Mapping[int, str]) -> dict[str, str]:

@@ -1,25 +1,25 @@
 """What the device plugin hands out of a NIC: its ids, where it is, and the nodes that go with it.
 
-The link itself is no part of it: a CNI plugin moves that, or the runtime's hook. Which nodes a NIC
-comes with follows from its driver and companions, so they are what the look of now shows.
+The link itself is no part of it: a CNI plugin moves that, or the runtime's hook.
 
-Source: network.md §9; §1.1 for the companions of an RDMA device.
+Source: network.md §9.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import attrs
 
 from berth.config.doors import settled
 from berth.config.nicgroup import Attach, NicGroup
-from berth.host.nicnodes import RDMA_CM, TUN, VHOST_NET, NicNodes
+from berth.host.nicnodes import NicNodes
 from berth.model.device import Attribute, Exclusion, NicMode
 from berth.model.edits import Edits
 from berth.model.names import is_pci_address
-from berth.model.peripheral import Door, PciInfo, Peripheral
+from berth.model.peripheral import Door, Peripheral
+from berth.nic.access import access_to, info_of
 from berth.nic.attributes import type_of
 from berth.nic.survey import Found
 
@@ -83,28 +83,30 @@ def list_nic(
     nodes: NicNodes,
     exclusion: Exclusion | None = None,
     attributes: Mapping[str, Attribute] | None = None,
+    companions: Sequence[str] = (),
 ) -> Peripheral:
     """The listing of a NIC that was seen.
 
     Args:
         name: Its slice name.
+        companions: Keys of what is given to nobody else while somebody has it.
         exclusion: Why it can be given to nobody now.
         attributes: As its slice tells them, where it stands in one.
     """
-    paths = _paths(found, group, nodes)
-    lacking = tuple(path for path in paths if path not in nodes.known)
-    if lacking and exclusion is None:
-        exclusion = Exclusion(reason=NO_NODE, detail=f"{', '.join(lacking)} is not there")
+    access = access_to(found, group, nodes)
+    if access.lacking and exclusion is None:
+        exclusion = Exclusion(reason=NO_NODE, detail=f"{', '.join(access.lacking)} is not there")
     numa = found.function.numa_node if found.function is not None else None
     bare = list_absent(found.identity, group, terms, name=name)
     return attrs.evolve(
         bare,
+        keys=(*bare.keys, *companions),
         numa=() if numa is None or group.exclude_topology else (numa,),
         pcie_root=found.function.pcie_root if found.function is not None else "",
         bearer=found.function.physfn if found.function is not None else "",
-        info=_info(bare.path, found, paths, vhost=group.vhost),
+        info=info_of(found, group, bare.path, access),
         attributes=attributes or {"kind": found.kind.value, "driver": found.driver},
-        edits=Edits(nodes=tuple(nodes.known[path] for path in paths if path in nodes.known)),
+        edits=Edits(nodes=access.nodes),
         exclusion=exclusion,
         unhealthy=exclusion.reason if exclusion is not None else "",
     )
@@ -133,38 +135,3 @@ def list_absent(identity: str, group: NicGroup, terms: Terms, *, name: str) -> P
 def _address(identity: str) -> str:
     address = identity.removeprefix("pci:")
     return address if is_pci_address(address.partition("/")[0]) else ""
-
-
-def _paths(found: Found, group: NicGroup, nodes: NicNodes) -> tuple[str, ...]:
-    """Paths of the nodes that go with a NIC."""
-    devices = found.function.rdma if found.function is not None else ()
-    rdma = [path for device in devices for path in nodes.rdma.get(device, ())]
-    return (
-        *rdma,
-        *((RDMA_CM,) if rdma else ()),
-        *((VHOST_NET, TUN) if group.vhost else ()),
-    )
-
-
-def _info(address: str, found: Found, paths: Iterable[str], *, vhost: bool) -> PciInfo:
-    devices = found.function.rdma if found.function is not None else ()
-    rdma = {
-        name: path
-        for path in paths
-        if (name := path.rpartition("/")[2].rstrip("0123456789")) in _RDMA_NAMES
-    }
-    sections: dict[str, Mapping[str, str]] = {"generic": {"deviceID": address}}
-    if rdma:
-        sections["rdma"] = {**rdma, "rdma_dev": devices[0]}
-    if vhost:
-        sections["vhost"] = {"net-mount": VHOST_NET, "tun-mount": TUN}
-    return PciInfo(
-        address=address,
-        pf=found.function.physfn if found.function is not None else "",
-        rdma_device=devices[0] if devices else "",
-        vhost=VHOST_NET if vhost else "",
-        sections=sections,
-    )
-
-
-_RDMA_NAMES: Final = frozenset({"uverbs", "umad", "issm", "rdma_cm"})

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import attrs
 
 from berth.model.device import Attribute
-from berth.nic.attributes import SHARED
+from berth.nic.attributes import SHARED, VFIO_TYPE
 from berth.nic.listing import KIND
 from berth.nic.record import NicRecord, Originals
 from berth.node.given import Given, GivenDevice
@@ -30,7 +30,7 @@ class Entry:
         slots: How many slots of a parent it takes that claims may have.
         is_share: The NIC stays at home, and the holder has a link over it.
         revoked: It has ended, and its NIC is to come home.
-        is_function: The NIC is, or was, bound to vfio-pci for the holder.
+        is_function: The NIC is given as a function that vfio-pci has, or had for the holder.
         nic: What is done to the NIC, or how its link was; ``None`` where nothing is.
         fault: Why the last step failed; empty when it did not.
         given: By the device plugin; ``None`` for a claim.
@@ -77,7 +77,7 @@ class Holding:
 
     @property
     def is_function(self) -> bool:
-        """It is, or was, bound to vfio-pci for its claim."""
+        """It is given as a function that vfio-pci has, or had for its claim."""
         return self.first.is_function
 
     @property
@@ -172,6 +172,7 @@ def _of_plugin(given: Iterable[Given]) -> Iterator[tuple[str, Entry]]:
                         is_share=listing.type == SHARED,
                         revoked=one.revoked,
                         nic=device.nic,
+                        is_function=listing.type == VFIO_TYPE,
                         fault=device.nic.fault if device.nic is not None else "",
                         given=device,
                     ),

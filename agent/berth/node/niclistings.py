@@ -15,17 +15,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import attrs
 
 from berth.config.nicgroup import Attach, NicGroup
-from berth.host.nicnodes import NicNodes
-from berth.model.device import RETURNING, Attribute, Device, Exclusion
+from berth.model.device import RETURNING, Attribute, Device, Exclusion, NicMode
 from berth.model.peripheral import ABSENT, Peripheral
+from berth.nic.facts import companions
 from berth.nic.listing import Terms, list_absent, list_nic, terms_of
 from berth.nic.record import Stage
+from berth.nic.topology import Topology
 from berth.node.given import GivenDevice
 from berth.node.holding import Holding
 from berth.node.sighting import Outlook, Sighting
 
 HELD = "held"
-"""Why a NIC is unhealthy that a claim has and the host does not show."""
+"""Why a NIC is unhealthy that a claim has and the host does not show, or whose group is held."""
 
 
 def listings(
@@ -34,17 +35,23 @@ def listings(
     outlook: Outlook,
     *,
     published: Iterable[Device],
-    nodes: NicNodes,
+    topology: Topology,
 ) -> tuple[Peripheral, ...]:
     """What the device plugin hands out of NICs, by name.
 
     Args:
         published: What slices tell of them.
+        topology: The machine that they were seen on.
     """
     attributes = {device.name: device.attributes for device in published}
     here = {one.found.identity for one in seen}
     found = [*_of_absent({i: held[i] for i in held.keys() - here}, outlook)]
-    found += [one for each in seen if (one := _of_seen(each, outlook, attributes, nodes))]
+    members = _members(held.values())
+    found += [
+        one
+        for each in seen
+        if (one := _of_seen(each, outlook, attributes, topology, members)) is not None
+    ]
     # A virtual link that was made anew has the name of the one that somebody still holds.
     by_name = {one.name: one for one in reversed(found)}
     return tuple(by_name[name] for name in sorted(by_name))
@@ -54,7 +61,8 @@ def _of_seen(
     one: Sighting,
     outlook: Outlook,
     attributes: Mapping[str, Mapping[str, Attribute]],
-    nodes: NicNodes,
+    topology: Topology,
+    members: Mapping[str, Holding],
 ) -> Peripheral | None:
     given = one.holding.given if one.holding is not None else None
     if one.group is None:
@@ -67,9 +75,10 @@ def _of_seen(
         one.group,
         terms,
         name=one.name,
-        nodes=nodes,
-        exclusion=_against(one, terms, outlook),
+        nodes=topology.scan.nodes,
+        exclusion=_against(one, terms, outlook) or _against_member(one, members),
         attributes=attributes.get(one.name),
+        companions=companions(one.found, topology) if one.group.mode is NicMode.VFIO else (),
     )
     if given is None or one.holding is None:
         return now
@@ -92,6 +101,25 @@ def _against(one: Sighting, terms: Terms, outlook: Outlook) -> Exclusion | None:
     if one.against is None and terms.attach is Attach.NRI:
         return outlook.closed
     return one.against
+
+
+def _members(held: Iterable[Holding]) -> Mapping[str, Holding]:
+    """Who has something that the device plugin gave, by all keys of it."""
+    return {
+        key: holding
+        for holding in held
+        if holding.given is not None
+        for key in holding.given.peripheral.keys
+    }
+
+
+def _against_member(one: Sighting, members: Mapping[str, Holding]) -> Exclusion | None:
+    """Why a function is given to nobody whose IOMMU group somebody has by another one."""
+    holding = members.get(one.found.identity)
+    if holding is None or one.holding is not None:
+        return None
+    detail = f"its IOMMU group is with {holding.name}, which {', '.join(holding.holders)} has"
+    return Exclusion(reason=HELD, detail=detail)
 
 
 def _of_absent(held: Mapping[str, Holding], outlook: Outlook) -> Iterator[Peripheral]:

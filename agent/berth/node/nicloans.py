@@ -252,7 +252,8 @@ class NicLoans:
             raise ClaimError(listing.name, f'is of group "{listing.group}", which is gone')
         if group.attach is Attach.NRI:
             return self._planned(device, given, group)
-        if group.mode is NicMode.SHARED:
+        if group.mode is not NicMode.EXCLUSIVE:
+            # Nothing of a parent, or of what vfio-pci has, leaves the host.
             return None
         home = self._snapshot.homes.get(listing.name) if self._snapshot is not None else None
         return NicRecord(

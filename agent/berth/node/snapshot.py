@@ -75,7 +75,9 @@ def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
         inventory=Inventory(
             nics=tuple(sorted(nics, key=lambda nic: nic.name)),
             peripherals=peripherals,
-            listings=listings(seen, held, outlook, published=publication.devices, nodes=scan.nodes),
+            listings=listings(
+                seen, held, outlook, published=publication.devices, topology=topology
+            ),
             devices=(
                 *published(peripherals, others, driver=outlook.driver),
                 *publication.devices,

@@ -65,6 +65,7 @@ def find(inventory: Inventory, resource: str, ids: Sequence[str]) -> tuple[Given
         GivenDevice(id=id_, peripheral=attrs.evolve(units[id_], held_by=())) for id_ in ids
     )
     _require_different(resource, chosen)
+    _require_disjoint(resource, chosen)
     _require_apart(resource, chosen)
     return chosen
 
@@ -120,6 +121,21 @@ def _require_different(resource: str, chosen: Sequence[GivenDevice]) -> None:
                 rule="a container takes one share of a device",
                 mend=f"ask for one of {resource}, or for devices of another group",
             )
+
+
+def _require_disjoint(resource: str, chosen: Sequence[GivenDevice]) -> None:
+    """What shares hardware, such as an IOMMU group, is held once, and not by two ids."""
+    owners: dict[str, str] = {}
+    for device in chosen:
+        name = device.peripheral.name
+        for key in device.peripheral.keys:
+            if owners.setdefault(key, name) != name:
+                raise ClaimError(
+                    f"{resource}: {name}",
+                    f"shares {key} with {owners[key]}, which the same container asks for",
+                    rule="what shares hardware is given once",
+                    mend=f"ask for one of {resource}, or keep one of both out of its group",
+                )
 
 
 def _require_apart(resource: str, chosen: Sequence[GivenDevice]) -> None:

@@ -31,8 +31,9 @@ def hindrance(
     Args:
         others: The other endpoints of its group.
     """
-    if function.iommu_group is None:
-        return "" if allow_noiommu else "it is in no IOMMU group"
+    if function.iommu_group is None or function.noiommu:
+        where = "no IOMMU group" if function.iommu_group is None else "a group without an IOMMU"
+        return "" if allow_noiommu else f"it is in {where}"
     for other in others:
         if other.driver not in {VFIO, ""}:
             return f"{other.address} of the same group is bound to {other.driver}"

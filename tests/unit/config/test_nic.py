@@ -137,6 +137,21 @@ def test_switches_of_the_table_are_read() -> None:
             'attach is "multus": it must be "cni" or "nri"',
         ),
         (
+            'match.name = "a"\nmode = "vfio"\ndoor = "both"',
+            (
+                'door is "both" with mode "vfio": a claim has its NIC bound to vfio-pci, '
+                "a resource is what is bound already; "
+                'write door = "dra", or "plugin" for NICs that you have bound yourself'
+            ),
+        ),
+        (
+            'match.pci = "0000:41:*"\nmode = "vfio"\ndoor = "plugin"\nattach = "nri"',
+            (
+                'attach is "nri" with mode "vfio": what vfio-pci has comes with no link that could '
+                "be moved; drop it"
+            ),
+        ),
+        (
             'match.name = "a"\nscrub = "rebind"',
             'scrub is "rebind", which is not available in this version: it must be "restore"',
         ),

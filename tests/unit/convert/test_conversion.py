@@ -8,13 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.mark import ParameterSet
 
-from berth.config.decode import Table
 from berth.config.document import parse
-from berth.config.finding import Cursor
 from berth.config.load import load
-from berth.config.nic import NicTable
 from berth.convert.conversion import Conversion, convert
 from berth.errors import Faults
 from berth.model import jsontext
@@ -22,9 +18,6 @@ from berth.nic.config.group import check_groups
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = sorted(GOLDEN.glob("*.json"))
-
-TODAY = {"name", "match", "except", "shared"}
-"""Keys that the loader knows without the plugin's door."""
 
 
 def converted(path: Path) -> Conversion:
@@ -63,35 +56,14 @@ def test_file_becomes_what_a_person_has_looked_at(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_groups_are_ones_that_berth_reads(path: Path) -> None:
-    """By the keys that it knows today; the mode is kept where it has it."""
-    groups = groups_in(converted(path).text)
-    known = [
-        {key: value for key, value in each.items() if key in TODAY}
-        | ({"mode": "shared"} if each["mode"] == "shared" else {})
-        for each in groups
-    ]
-    cursor = Cursor()
-    table = Table(NicTable).read({"group": known}, cursor)
-
-    assert cursor.findings == []
-    assert table is not None
-    assert len(table.groups) == len(groups)
-
-
-def _loaded(path: Path) -> ParameterSet:
-    vfio = 'mode = "vfio"' in converted(path).text
-    waits = pytest.mark.xfail(strict=True, reason="mode vfio goes to claims alone")
-    return pytest.param(path, id=path.stem, marks=[waits] if vfio else [])
-
-
-@pytest.mark.parametrize("path", [_loaded(path) for path in FILES])
 def test_file_is_one_that_berth_loads(path: Path, tmp_path: Path) -> None:
     """Whole, and nothing in it is odd."""
+    text = converted(path).text
     there = tmp_path / "agent.toml"
-    there.write_text(converted(path).text, encoding="utf-8")
+    there.write_text(text, encoding="utf-8")
 
-    assert load(there, also=(check_groups,)).nic.groups
+    groups = load(there, also=(check_groups,)).nic.groups
+    assert [group.name for group in groups] == [each["name"] for each in groups_in(text)]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

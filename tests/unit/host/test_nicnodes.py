@@ -80,3 +80,19 @@ def test_machine_without_rdma_has_none(tmp_path: Path) -> None:
     """Nothing is read where no device asks for it."""
 
     assert NicNodeReader(tmp_path, tmp_path).read([]).rdma == {}
+
+
+@pytest.mark.root
+def test_nodes_of_vfio_are_read_where_a_nic_is_bound_to_it(tree: Tree) -> None:
+    """That of the interface and those of groups; the folder of devices is none."""
+
+    for number, path in enumerate(("/dev/vfio/vfio", "/dev/vfio/50", "/dev/vfio/noiommu-3")):
+        tree.node(path, number)
+    (tree.dev / "vfio/devices").mkdir()
+
+    assert set(tree.reader.read([], vfio=True).known) == {
+        "/dev/vfio/vfio",
+        "/dev/vfio/50",
+        "/dev/vfio/noiommu-3",
+    }
+    assert set(tree.reader.read([]).known) == set()

@@ -315,3 +315,23 @@ def test_functions_that_share_a_group_are_found(tree: SysfsTree) -> None:
 
     assert [(each.address, each.driver) for each in found] == [(nic, "mlx5_core"), (disk, "nvme")]
     assert sysfs.sharing(()) == ()
+
+
+def test_group_that_comes_with_the_driver_is_seen(tree: SysfsTree) -> None:
+    """Without an IOMMU vfio-pci makes one, and deals its number anew each time."""
+    folder = tree.function(PF)
+    sysfs = tree.sysfs
+    (before,) = sysfs.functions()
+
+    seen: list[PciFunction] = []
+    for number in (3, 4):
+        group = tree.root / f"kernel/iommu_groups/{number}"
+        group.mkdir(parents=True)
+        (group / "name").write_text("vfio-noiommu\n")
+        (folder / "iommu_group").unlink(missing_ok=True)
+        (folder / "iommu_group").symlink_to(group)
+        tree.bind(folder, "vfio-pci")
+        seen += sysfs.functions()
+
+    assert (before.iommu_group, before.noiommu) == (None, False)
+    assert [(each.iommu_group, each.noiommu) for each in seen] == [(3, True), (4, True)]

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import attrs
 import pytest
 
+from berth.config.doors import Door
+from berth.config.match import NicMatch
 from berth.config.nicgroup import NicGroup
 from berth.host.netlink.address import IFA_F_PERMANENT
 from berth.host.netlink.kinds import Vxlan
@@ -534,3 +536,47 @@ def test_rules_for_moved_nics_hold_for_machines_too(machine: Machine, function: 
     machine.route("0.0.0.0/0", function, via="192.0.2.1")
 
     assert _reason(machine, function, [MACHINES]) == "uplink"
+
+
+BOUND = attrs.evolve(MACHINES, door=Door.PLUGIN)
+
+
+def test_function_that_its_own_driver_has_goes_to_no_resource(
+    machine: Machine, function: str
+) -> None:
+    """Nothing is bound for the device plugin; what keeps it from being bound is told first."""
+
+    why = _why(machine, function, [BOUND])
+    assert why is not None
+    assert why.reason == "not-bound"
+    assert f"driverctl set-override {PF} vfio-pci" in why.detail
+    assert 'door = "dra"' in why.detail
+
+    machine.route("0.0.0.0/0", function, via="192.0.2.1")
+    assert _reason(machine, function, [BOUND]) == "uplink"
+
+
+def test_function_that_no_driver_has_goes_to_no_resource_either(machine: Machine) -> None:
+    """It is said what to do; for a claim it has no driver to come home to."""
+
+    machine.tree.function(PF, iommu_group=7, driver="")
+    by_model = attrs.evolve(BOUND, match=NicMatch(vendor=("15b3",)))
+
+    why = _why(machine, f"pci:{PF}", [by_model])
+    assert why is not None
+    assert why.reason == "not-bound"
+    assert "no driver has it" in why.detail
+    by_claims = attrs.evolve(by_model, door=Door.DRA)
+    assert _reason(machine, f"pci:{PF}", [by_claims]) == "no-driver"
+
+
+def test_function_that_is_bound_goes_to_a_resource(machine: Machine) -> None:
+    """Unless somebody else uses its group."""
+
+    machine.tree.function(PF, iommu_group=7, driver="vfio-pci")
+    assert _why(machine, f"pci:{PF}", [BOUND]) is None
+
+    machine.tree.function("0000:41:00.1", iommu_group=7, driver="mlx5_core")
+    assert _why(machine, f"pci:{PF}", [BOUND]) == Exclusion(
+        reason="iommu-group", detail="0000:41:00.1 of the same group is bound to mlx5_core"
+    )

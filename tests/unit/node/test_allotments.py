@@ -367,3 +367,19 @@ async def test_what_kubelet_cannot_tell_is_given_by_a_file(desk: Desk, inject: s
     assert [node.path for node in grant.edits.nodes] == ["/dev/ttyUSB1"]
     assert grant.edits.env == ("BERTH_PLUGIN_BERTH_DEV_MODEM=berth.dev/modem:modem-0,modem-1",)
     assert grant.edits.hooks == ()
+
+
+def grouped(number: int) -> Peripheral:
+    """A modem that shares its IOMMU group with the others."""
+    one = modem(number)
+    return attrs.evolve(one, keys=(*one.keys, "iommu:7"))
+
+
+async def test_two_of_shared_hardware_are_refused_to_one_container(desk: Desk) -> None:
+    """By the names of both."""
+
+    desk.see(grouped(0), grouped(1))
+
+    with pytest.raises(ClaimError, match="modem-1: shares iommu:7 with modem-0"):
+        await desk.allotments.allocate(RESOURCE, ("modem-0", "modem-1"))
+    assert desk.ledger.holds() == ()

@@ -207,7 +207,7 @@ def test_free_device_that_is_somebodys_under_another_name_is_not_offered() -> No
 def test_another_boot_deals_numbers_anew() -> None:
     """What is held then is held by what the thing is."""
 
-    one = attrs.evolve(modem(), keys=("gen:a", "chr:188:0", "blk:8:0"))
+    one = attrs.evolve(modem(), keys=("gen:a", "chr:188:0", "blk:8:0", "iommu:7"))
 
     assert one.after_reboot().keys == ("gen:a",)
     after = given(one).after_reboot("boot-2")

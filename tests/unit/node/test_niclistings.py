@@ -310,3 +310,119 @@ def test_shared_parent_that_is_enslaved_gives_no_further_share(machine: Machine)
     now = look(machine, lan, given=[had])
     assert [unit.healthy for unit in units(now)] == [False, False]
     assert "belongs to bond0" in one(now).obstacle
+
+
+# Functions that vfio-pci has
+
+VFIO_NODES = NicNodes(known={path: node(path) for path in ("/dev/vfio/vfio", "/dev/vfio/7")})
+
+
+def machines(**keys: Any) -> NicGroup:
+    """A group of functions that are bound to vfio-pci."""
+    return fast(mode=NicMode.VFIO, **keys)
+
+
+@pytest.fixture(name="bound")
+def _bound(tmp_path: Path) -> Machine:
+    """A machine with one NIC, which vfio-pci has, with another endpoint in its group."""
+    machine = Machine(tmp_path / "machine")
+    machine.tree.function(PF, driver="vfio-pci", iommu_group=7)
+    machine.tree.function("0000:41:00.3", class_code=0x010802, driver="", iommu_group=7)
+    return machine
+
+
+def test_function_is_given_by_the_nodes_of_its_group(bound: Machine) -> None:
+    """And with the whole group, so that nobody else gets a member."""
+
+    inventory = look(bound, machines(), nodes=VFIO_NODES)
+
+    assert [unit.healthy for unit in units(inventory)] == [True]
+    assert inventory.devices == ()
+    listing = one(inventory)
+    assert listing.type == "nic-vfio"
+    assert listing.keys == (NIC, "iommu:7", "pci:0000:41:00.3")
+    assert [(each.path, each.permissions) for each in listing.edits.nodes] == [
+        ("/dev/vfio/vfio", "rw"),
+        ("/dev/vfio/7", "rw"),
+    ]
+    assert listing.info is not None
+    assert listing.info.sections == {
+        "generic": {"deviceID": PF},
+        "vfio": {"mount": "/dev/vfio/vfio", "dev-mount": "/dev/vfio/7"},
+    }
+
+
+def test_function_without_its_node_is_unhealthy(bound: Machine) -> None:
+    """A program could not open it."""
+
+    assert "/dev/vfio/7 is not there" in one(look(bound, machines())).obstacle
+
+
+def test_function_whose_group_the_host_uses_is_unhealthy(bound: Machine) -> None:
+    """By the name of what is in the way."""
+
+    bound.tree.bind(bound.tree.folder("0000:41:00.3"), "nvme")
+    inventory = look(bound, machines(), nodes=VFIO_NODES)
+
+    assert [unit.healthy for unit in units(inventory)] == [False]
+    assert "0000:41:00.3 of the same group is bound to nvme" in one(inventory).obstacle
+
+
+def test_function_that_its_own_driver_has_is_given_nothing_of(machine: Machine) -> None:
+    """It stays in the list, so that the number of units is what the machine has."""
+
+    inventory = look(machine, machines(allow_noiommu=True), nodes=VFIO_NODES)
+
+    assert [unit.healthy for unit in units(inventory)] == [False]
+    assert "not-bound" in one(inventory).obstacle
+    assert not one(inventory).edits
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_function_without_iommu_has_another_node_on_the_host(
+    tmp_path: Path, *, allowed: bool
+) -> None:
+    """In the container it is found by its number; and it is given by leave alone."""
+
+    bare = Machine(tmp_path / "bare")
+    bare.tree.function(PF, driver="vfio-pci", iommu_group=3)
+    (bare.tree.root / "kernel/iommu_groups/3/name").write_text("vfio-noiommu\n")
+    known = {path: node(path) for path in ("/dev/vfio/vfio", "/dev/vfio/noiommu-3")}
+    listing = one(look(bare, machines(allow_noiommu=allowed), nodes=NicNodes(known=known)))
+
+    assert bool(listing.obstacle) != allowed
+    own = listing.edits.nodes[-1]
+    assert (own.host_path, own.path) == ("/dev/vfio/noiommu-3", "/dev/vfio/3")
+    assert listing.info is not None
+    assert listing.info.sections["vfio"]["dev-mount"] == "/dev/vfio/3"
+
+
+def test_given_function_keeps_its_mode_until_it_is_free(bound: Machine) -> None:
+    """Nothing of it is lent; it is well and held, and what it is now follows the machine."""
+
+    listing = one(look(bound, machines(), nodes=VFIO_NODES))
+    holder = PluginHolder(uid="g", resource=RESOURCE, ids=listing.ids, since="today")
+    had = Given(holder=holder, devices=(GivenDevice(id=PF, peripheral=listing),), boot_id=BOOT)
+    inventory = look(bound, machines(), nodes=VFIO_NODES, given=[had])
+
+    (nic,) = [each for each in inventory.nics if each.group == "fast"]
+    assert (nic.mode, nic.exclusion, bool(nic.held_by)) == (NicMode.VFIO, None, True)
+    assert [unit.healthy for unit in units(inventory)] == [True]
+    assert one(inventory).edits == listing.edits
+    now_moved = look(bound, fast(), given=[had])
+    assert one(now_moved).type == "nic-vfio"
+
+
+def test_function_whose_group_somebody_has_by_another_is_unhealthy(bound: Machine) -> None:
+    """Kubelet, which knows of no groups, would give it to another container."""
+
+    other = "0000:41:00.1"
+    bound.tree.function(other, driver="vfio-pci", iommu_group=7)
+    listing, _ = look(bound, machines(), nodes=VFIO_NODES).listings
+    holder = PluginHolder(uid="g", resource=RESOURCE, ids=listing.ids, since="today")
+    had = Given(holder=holder, devices=(GivenDevice(id=PF, peripheral=listing),), boot_id=BOOT)
+    inventory = look(bound, machines(), nodes=VFIO_NODES, given=[had])
+
+    assert {unit.id: unit.healthy for unit in units(inventory)} == {PF: True, other: False}
+    (obstacle,) = [each.obstacle for each in inventory.listings if each.obstacle]
+    assert f"its IOMMU group is with {NAME}, which" in obstacle

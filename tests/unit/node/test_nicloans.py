@@ -15,6 +15,7 @@ from berth.config.match import NicMatch
 from berth.config.nicgroup import Attach, NicGroup
 from berth.errors import BerthError, ClaimError, Faults, HostError
 from berth.model import peripheral
+from berth.model.device import NicMode
 from berth.model.inventory import Inventory
 from berth.model.peripheral import PciInfo, Peripheral
 from berth.nic.listing import KIND
@@ -404,3 +405,16 @@ async def test_lent_nic_that_is_in_its_last_pod_yet_is_given(desk: Desk) -> None
     (now,) = (await desk.give()).nics
 
     assert now == first.nics[0]
+
+
+@pytest.mark.parametrize("group", [attrs.evolve(GROUP, mode=NicMode.VFIO)], ids=["vfio"])
+async def test_nothing_is_done_to_what_vfio_has(desk: Desk) -> None:
+    """It has no link that could be lent; it is told of like others, and free at once."""
+
+    given = await desk.give()
+    assert (given.nics, given.prepared, desk.eyes.looks) == ((None,), True, 1)
+    assert len(desk.files()) == 1
+
+    await desk.allotments.free(given)
+    assert desk.ledger.holds() == ()
+    assert (desk.files(), desk.hands.back) == ([], [])

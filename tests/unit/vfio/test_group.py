@@ -52,3 +52,11 @@ def test_function_without_group_needs_leave() -> None:
 
     assert hindrance(ALONE, []) == "it is in no IOMMU group"
     assert hindrance(ALONE, [], allow_noiommu=True) == ""
+
+
+def test_group_without_iommu_needs_leave() -> None:
+    """It keeps nothing apart; vfio-pci makes it so that there is one at all."""
+    bare = PciFunction(address="0000:1e:00.0", driver="vfio-pci", iommu_group=3, noiommu=True)
+
+    assert hindrance(bare, []) == "it is in a group without an IOMMU"
+    assert hindrance(bare, [], allow_noiommu=True) == ""

@@ -1,0 +1,116 @@
+"""By which nodes a container reaches a NIC that the device plugin gives, and what it is told of it.
+
+Which they are follows from the driver that has the function now: vfio-pci comes with the nodes of
+its interface and of the function's IOMMU group, all others with those of the RDMA device.
+
+Source: network.md §9; §1.1 for the companions of an RDMA device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+import attrs
+
+from berth.config.nicgroup import NicGroup
+from berth.host.nicnodes import RDMA_CM, TUN, VHOST_NET, NicNodes
+from berth.model.device import NicMode
+from berth.model.edits import DeviceNode
+from berth.model.peripheral import PciInfo
+from berth.nic.survey import Found
+from berth.vfio.binding import VFIO
+from berth.vfio.wayin import API, WayIn, node_paths
+
+_RDMA_NAMES: Final = frozenset({"uverbs", "umad", "issm", "rdma_cm"})
+
+_Parts: TypeAlias = "tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]"
+# Paths in the container by those on the host, and sections.
+
+
+@attrs.frozen(kw_only=True)
+class Access:
+    """What goes with a NIC.
+
+    Attributes:
+        nodes: Those of its nodes that are there.
+        lacking: Paths of those that are not.
+        sections: What the container's environment says of it, by subject and name.
+    """
+
+    nodes: tuple[DeviceNode, ...]
+    lacking: tuple[str, ...]
+    sections: Mapping[str, Mapping[str, str]]
+
+
+def access_to(found: Found, group: NicGroup, nodes: NicNodes) -> Access:
+    """What goes with a NIC that was seen; one that waits for vfio-pci has no node yet."""
+    paths: Mapping[str, str] = {}
+    sections: Mapping[str, Mapping[str, str]] = {}
+    if group.mode is not NicMode.VFIO:
+        paths, sections = _by_rdma(found, nodes)
+    elif found.driver == VFIO:
+        paths, sections = _by_vfio(found)
+    if group.vhost:
+        paths = {**paths, VHOST_NET: VHOST_NET, TUN: TUN}
+        sections = {**sections, "vhost": {"net-mount": VHOST_NET, "tun-mount": TUN}}
+    return Access(
+        nodes=tuple(
+            attrs.evolve(nodes.known[path], path=inside)
+            for path, inside in paths.items()
+            if path in nodes.known
+        ),
+        lacking=tuple(path for path in paths if path not in nodes.known),
+        sections=sections,
+    )
+
+
+def info_of(found: Found, group: NicGroup, address: str, access: Access) -> PciInfo:
+    """What programs in the container, and CNI plugins, are told of it.
+
+    Args:
+        address: Its PCI address; its slice name where it has none.
+    """
+    rdma = _rdma_devices(found)
+    return PciInfo(
+        address=address,
+        pf=found.function.physfn if found.function is not None else "",
+        rdma_device=rdma[0] if rdma else "",
+        vhost=VHOST_NET if group.vhost else "",
+        sections={"generic": {"deviceID": address}, **access.sections},
+    )
+
+
+def _by_vfio(found: Found) -> _Parts:
+    """The node of a group without an IOMMU has another name on the host than in the container.
+
+    Programs that were made for other device plugins look for it by its number alone.
+    """
+    function = found.function
+    group = function.iommu_group if function is not None else None
+    noiommu = function is not None and function.noiommu
+    *beside, own = node_paths(WayIn(), group=group, name="", noiommu=noiommu)
+    inside = node_paths(WayIn(), group=group, name="")[-1]
+    section = {"mount": API, "dev-mount": inside}
+    return {**{path: path for path in beside}, own: inside}, {"vfio": section}
+
+
+def _by_rdma(found: Found, nodes: NicNodes) -> _Parts:
+    devices = _rdma_devices(found)
+    paths = [path for device in devices for path in nodes.rdma.get(device, ())]
+    if not paths:
+        return {}, {}
+    paths.append(RDMA_CM)
+    section = {**dict(_named(paths)), "rdma_dev": devices[0]}
+    return {path: path for path in paths}, {"rdma": section}
+
+
+def _named(paths: Iterable[str]) -> Iterable[tuple[str, str]]:
+    for path in paths:
+        name = path.rpartition("/")[2].rstrip("0123456789")
+        if name in _RDMA_NAMES:
+            yield name, path
+
+
+def _rdma_devices(found: Found) -> tuple[str, ...]:
+    return found.function.rdma if found.function is not None else ()
