@@ -339,6 +339,14 @@ class Site:
         found: list[Object] = json.loads(self.berth(what, "--json"))[what]
         return found
 
+    def wait_registered(self) -> None:
+        """Wait until kubelet has registered a daemon whose sockets are new, though a parent's.
+
+        Until then it may speak by an earlier registration, which it is about to end: a pod that
+        starts in between waits more than a minute for its claim (KC §1.4).
+        """
+        self.wait_log("registered with kubelet")
+
     def wait_log(self, *words: str, limit_s: float = 20) -> None:
         """Wait for a line of the journal with all of these words."""
         what = f"line with {words}"

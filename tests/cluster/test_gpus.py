@@ -50,6 +50,7 @@ def start(
     """Start the daemon on that machine, with more keys of its table."""
     config = f'{machine.config}door = "{door}"\n{more}{BY_FILE}'
     site.node.start_berthd(config, command=machine.command, activated=True).wait_ready()
+    site.wait_registered()
     site.wait_offered(offers)
 
 

@@ -70,6 +70,7 @@ def wait_allocatable(site: Site, count: int, resource: str = RESOURCE) -> None:
 def _lab(site: Site) -> Site:
     """A site whose node offers four consoles and a device for three."""
     site.node.start_berthd(CONSOLES, activated=True).wait_ready()
+    site.wait_registered()
     site.wait_offered(OFFERS)
     wait_allocatable(site, 4)
     return site

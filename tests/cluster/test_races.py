@@ -36,6 +36,7 @@ def test_hundred_races_have_one_winner_each(site: Site) -> None:
     """Twice as many pods as devices: as many run, no two share one, the rest is told."""
 
     site.node.start_berthd(CONSOLES, activated=True).wait_ready()
+    site.wait_registered()
     site.wait_offered(NAMES)
     dice = random.Random(20)  # noqa: S311 - an order, no secret
     refused = {"old": 0, "new": 0}

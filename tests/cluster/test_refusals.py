@@ -85,7 +85,7 @@ FAULTS: dict[str, tuple[Object, str]] = {
     ),
     "mode-of-a-later-version": (
         {"mode": "ipvlan"},
-        'mode: "ipvlan" is not available in this version: it must be "move" or "macvlan"',
+        'mode: "ipvlan" is not available in this version: it must be "move", "macvlan" or "vfio"',
     ),
     "field-of-a-later-version": (
         {"dhcp": {"ipv4": True}},
