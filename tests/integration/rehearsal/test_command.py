@@ -153,6 +153,7 @@ def test_every_example_claim_is_played(tmp_path: Path) -> None:
     assert "for request nic/shared" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["nic-node", "sriov-node"])
 def test_shipped_configuration_is_played(name: str) -> None:
     """Groups of links are played as they are; groups of hardware are told as not rehearsed."""
@@ -180,6 +181,7 @@ def test_groups_of_device_nodes_are_played(tmp_path: Path) -> None:
     assert "in its slice it has a taint" in done.stdout
 
 
+@pytest.mark.slow
 def test_claim_of_a_device_node_is_played(tmp_path: Path) -> None:
     """A claim of one's own may be for a node alone: there is no traffic then."""
 
@@ -195,6 +197,7 @@ def test_claim_of_a_device_node_is_played(tmp_path: Path) -> None:
     assert "completed   /dev/berth/full (c 1:7, rw) is the host's /dev/full" in done.stdout
 
 
+@pytest.mark.slow
 def test_driver_of_another_name_is_played(tmp_path: Path) -> None:
     """Slices, claims, rights and metadata go by the name that the file gives."""
 
@@ -239,6 +242,7 @@ def test_faults_of_files_end_it_before_it_begins(tmp_path: Path) -> None:
     assert stages_of(done.stdout) == []
 
 
+@pytest.mark.slow
 def test_end_when_the_reader_has_gone() -> None:
     """``| head`` ends it as it ends any command: its own code, and no word."""
 
@@ -254,6 +258,7 @@ def test_end_when_the_reader_has_gone() -> None:
         assert process.wait(LIMIT_S) == 141
 
 
+@pytest.mark.slow
 def test_end_when_the_output_is_full() -> None:
     """What cannot be shown is told in one line, and the exit code says that it did not work."""
 
@@ -312,6 +317,7 @@ def test_missing_program_is_named_with_its_package(
     assert package in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_gpus_are_left_out_without_a_compiler(tmp_path: Path) -> None:
     """One line tells it before the play, which goes on."""
 
@@ -335,6 +341,7 @@ def test_gpus_are_left_out_without_a_compiler(tmp_path: Path) -> None:
     assert "GPUs are NOT rehearsed: NVML stand-in: there is no C compiler" in note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_nothing_is_left_however_it_ends(number: signal.Signals, code: int) -> None:
     """Ctrl-C and a crash of the command: no process of the world lives on."""
