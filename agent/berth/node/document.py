@@ -80,13 +80,13 @@ def _from_bytes(content: bytes, kind: type[T], where: str) -> T:
     except (ValueError, RecursionError) as error:
         raise DamagedRecord(where, f"is no JSON ({type(error).__name__}: {error})") from error
     schema = document.get("schema") if isinstance(document, dict) else None
-    if type(schema) is not int or schema < SCHEMA:
+    if type(schema) is not int or schema < 1:
         raise DamagedRecord(where, "is no record: it has no schema number that was ever used")
     if schema > SCHEMA:
         raise StateError(
             where,
             f"has schema {schema}",
-            rule=f"this program reads {SCHEMA}",
+            rule=f"this program reads up to {SCHEMA}",
             mend="install the berthd that wrote it, or unprepare its claim there first",
         )
     try:
