@@ -57,7 +57,7 @@ class Moves(Protocol):
         ...
 
     async def give_back(
-        self, uid: str, *, sandbox_id: str = "", only: Collection[int] | None = None
+        self, uid: str, *, sandbox_id: str = "", only: Collection[str] | None = None
     ) -> bool:
         """Bring a holder's NICs home; gives whether none of them is away any more."""
         ...
@@ -218,11 +218,11 @@ class NicLoans:
 
     async def _take_back(self, one: Given, ids: Collection[str]) -> None:
         """Bring home what berth moved for somebody whose ids kubelet gives anew."""
-        away = [
-            index
+        away = {
+            nic.identity: nic.device
             for index, nic in nics_of(one)
             if nic.is_touched and self._is_ours(nic) and one.devices[index].id in ids
-        ]
+        }
         if not away:
             return
         _log.info("NICs come home for their next holder", was=one.holder)
@@ -232,7 +232,7 @@ class NicLoans:
                 await self._given.changes.wait_changed(version)
             return
         raise ClaimError(
-            one.devices[away[0]].peripheral.name,
+            ", ".join(away.values()),
             f"is not home from {one.holder} yet",
             mend="`berth holds` tells why; a new pod gets it once it is home",
         )

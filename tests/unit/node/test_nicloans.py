@@ -58,14 +58,14 @@ class Hands:
     Attributes:
         stuck: Whether NICs do not come home.
         fault: What making ready ends with.
-        back: Who was brought home, and of which devices.
+        back: Who was brought home, and which NICs.
     """
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self.stuck = False
         self.fault: BerthError | None = None
-        self.back: list[tuple[str, tuple[int, ...] | None]] = []
+        self.back: list[tuple[str, tuple[str, ...] | None]] = []
 
     async def stage(self, record: Given, homes: Sequence[int]) -> Given:
         """Say that originals are read, and that all is ready."""
@@ -82,7 +82,7 @@ class Hands:
         return record
 
     async def give_back(
-        self, uid: str, *, sandbox_id: str = "", only: Collection[int] | None = None
+        self, uid: str, *, sandbox_id: str = "", only: Collection[str] | None = None
     ) -> bool:
         """Say that they are home."""
         assert not sandbox_id
@@ -91,7 +91,7 @@ class Hands:
         if self.stuck or given is None:
             return False
         for index, nic in nics_of(given):
-            if only is None or index in only:
+            if only is None or nic.identity in only:
                 given = given.with_nic(index, attrs.evolve(nic, stage=Stage.HOME))
         await self._desk.given.put(given)
         return True
@@ -274,7 +274,7 @@ async def test_nic_comes_home_from_its_last_holder_first(desk: Desk) -> None:
     first = await desk.give()
     second = await desk.give()
 
-    assert desk.hands.back == [(first.uid, (0,))]
+    assert desk.hands.back == [(first.uid, (first.devices[0].peripheral.identity,))]
     assert [one.uid for one in desk.given.all()] == [second.uid]
     assert {hold.holder.uid for hold in desk.ledger.holds()} == {second.uid}
 
@@ -388,7 +388,7 @@ async def test_nic_that_was_lent_comes_home_before_berth_moves_it(desk: Desk) ->
     desk.loans.reload([attrs.evolve(GROUP, attach=Attach.NRI)])
     (now,) = (await desk.give()).nics
 
-    assert desk.hands.back == [(first.uid, (0,))]
+    assert desk.hands.back == [(first.uid, (first.devices[0].peripheral.identity,))]
     assert now is not None
     assert now.stage is Stage.STAGED
 
