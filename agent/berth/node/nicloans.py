@@ -249,7 +249,11 @@ class NicLoans:
             return None
         group = self._groups.get(listing.group)
         if group is None:
-            raise ClaimError(listing.name, f'is of group "{listing.group}", which is gone')
+            raise ClaimError(
+                listing.name,
+                f'is of group "{listing.group}", which is gone',
+                mend="write the group into the configuration again until its pod has ended",
+            )
         if group.attach is Attach.NRI:
             return self._planned(device, given, group)
         if group.mode is NicMode.SHARED:
@@ -270,7 +274,11 @@ class NicLoans:
         home = snapshot.homes.get(listing.name) if snapshot is not None else None
         facts = snapshot.facts.get(listing.name) if snapshot is not None else None
         if home is None or facts is None or snapshot is None:
-            raise ClaimError(listing.name, "has no link at home that could be moved into a pod")
+            raise ClaimError(
+                listing.name,
+                "has no link at home that could be moved into a pod",
+                mend="`berth devices` shows where it is",
+            )
         result = DeviceResult(
             request=given.holder.resource, pool="", device=listing.name, share_id=device.share
         )

@@ -365,6 +365,24 @@ async def test_lost_record_is_planned_anew(desk: Desk) -> None:
     assert (now.stage, now.originals) == (Stage.STAGED, ORIGINALS)
 
 
+async def test_lost_record_that_cannot_be_planned_is_held_and_planned_later(desk: Desk) -> None:
+    """The machine cannot be read for a while; kubelet shows the NIC all the time."""
+
+    given = await desk.give()
+    await desk.given.delete(given.uid)
+    desk.ledger.release(given.uid)
+    bare = attrs.evolve(given.devices[0], nic=None)
+    desk.eyes.fault = HostError("rtnetlink", "dump interrupted")
+    await desk.allotments.rebuild(attrs.evolve(given, devices=(bare,), bound=True))
+    assert [hold.holder.uid for hold in desk.ledger.holds()] == [given.uid]
+
+    desk.eyes.fault = None
+    await desk.allotments.renew()
+    (known,) = desk.given.all()
+    assert known.prepared
+    assert [now.stage for now in known.nics if now is not None] == [Stage.STAGED]
+
+
 async def test_plan_that_failed_is_made_again(desk: Desk) -> None:
     """After a boot a driver may come later than the daemon."""
 
