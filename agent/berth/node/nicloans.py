@@ -24,7 +24,7 @@ from berth.errors import ClaimError
 from berth.model.claim import DeviceResult
 from berth.model.device import NicMode
 from berth.model.inventory import Inventory
-from berth.model.peripheral import Peripheral
+from berth.model.peripheral import ABSENT, Peripheral
 from berth.nic.config.devicefacts import HostFacts, Target
 from berth.nic.config.group import policies_of
 from berth.nic.config.resolve import by_group
@@ -192,6 +192,7 @@ class NicLoans:
         """Plan anew what berth moves and was given in another boot: kubelet does not ask again.
 
         So is what could not be made ready then. What is not home yet is left for the next time.
+        What is lent is read anew if it is at home: how it was in another boot counts no more.
         The files for CNI plugins are written anew too, once in this process's life.
 
         Raises:
@@ -201,17 +202,21 @@ class NicLoans:
             await self._files.write(given)
             self._told.add(given.uid)
         moved = [nic for _, nic in nics_of(given) if nic.stage is not Stage.LENT]
-        is_stale = not given.prepared or any(nic.stage is Stage.RESERVED for nic in moved)
+        unread = [nic for _, nic in nics_of(given) if self._is_unread(nic)]
+        reserved = any(nic.stage is Stage.RESERVED for nic in moved)
+        is_stale = not given.prepared or reserved or bool(unread)
         if given.revoked or not is_stale or any(nic.is_touched for nic in moved):
             return given
         self._snapshot = await self._eyes.look()
         listings = self._snapshot.inventory.listing_by_name
         devices = tuple(
             attrs.evolve(device, peripheral=_as_now(device.peripheral, listings), nic=None)
-            if device.nic in moved
+            if device.nic in moved or (device.nic in unread and _is_here(device, listings))
             else device
             for device in given.devices
         )
+        if devices == given.devices and given.prepared:
+            return given
         again = self.draft(attrs.evolve(given, devices=devices, pod_uid=""))
         _log.info("NICs planned anew", was=given.holder)
         return await self.ready(again)
@@ -236,6 +241,10 @@ class NicLoans:
             f"is not home from {one.holder} yet",
             mend="`berth holds` tells why; a new pod gets it once it is home",
         )
+
+    def _is_unread(self, nic: NicRecord) -> bool:
+        """Whether it is not known how a lent NIC was in this boot, though it may be asked."""
+        return nic.stage is Stage.LENT and nic.originals is None and nic.group in self._groups
 
     def _is_ours(self, nic: NicRecord) -> bool:
         """Whether a NIC has to be home before it is given anew: berth moved it, or will."""
@@ -320,6 +329,12 @@ def _inherited(given: Given, replaced: Iterable[Given], homes: Sequence[int]) ->
             lendable = known.originals is not None or homes[index]
             devices[index] = attrs.evolve(devices[index], nic=known if lendable else None)
     return attrs.evolve(given, devices=tuple(devices))
+
+
+def _is_here(device: GivenDevice, now: Mapping[str, Peripheral]) -> bool:
+    """Whether the machine has a NIC, wherever its link is; at boot a driver may come late."""
+    found = now.get(device.peripheral.name)
+    return found is not None and found.unhealthy != ABSENT
 
 
 def _as_now(listing: Peripheral, now: Mapping[str, Peripheral]) -> Peripheral:

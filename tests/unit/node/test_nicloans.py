@@ -16,7 +16,7 @@ from berth.config.nicgroup import Attach, NicGroup
 from berth.errors import BerthError, ClaimError, Faults, HostError
 from berth.model import peripheral
 from berth.model.inventory import Inventory
-from berth.model.peripheral import PciInfo, Peripheral
+from berth.model.peripheral import ABSENT, PciInfo, Peripheral
 from berth.nic.listing import KIND
 from berth.nic.record import Stage
 from berth.node.allotments import Allotments, given_shelf
@@ -127,9 +127,9 @@ class Desk:
         )
         self.see(listing(FAST), listing(OTHER))
 
-    def see(self, *listings: Peripheral) -> None:
+    def see(self, *listings: Peripheral, home: bool = True) -> None:
         """Let these be what the plugin may give."""
-        seen = look()
+        seen = look() if home else attrs.evolve(look(), homes={})
         inventory = attrs.evolve(seen.inventory, listings=listings)
         self.eyes.show(attrs.evolve(seen, inventory=inventory))
         self.inventory.set(inventory)
@@ -348,6 +348,31 @@ async def test_another_boot_plans_anew(desk: Desk) -> None:
     (now,) = known.nics
     assert now is not None
     assert (now.stage, now.originals, known.pod_uid) == (Stage.STAGED, ORIGINALS, "")
+
+
+@lent
+async def test_another_boot_reads_anew_how_a_lent_nic_is(desk: Desk) -> None:
+    """The host may have been set up in another way; what is not at home cannot be read."""
+
+    given = await desk.give()
+    (nic,) = given.nics
+    assert nic is not None
+    await desk.given.put(given.with_nic(0, attrs.evolve(nic, originals=None)))
+    await desk.allotments.renew()
+    (known,) = desk.given.all()
+    (now,) = known.nics
+    assert now is not None
+    assert (now.stage, now.originals, known.prepared) == (Stage.LENT, ORIGINALS, True)
+
+    unread = given.with_nic(0, attrs.evolve(nic, originals=None))
+    await desk.given.put(unread)
+    desk.see(attrs.evolve(listing(), unhealthy=ABSENT), home=False)
+    await desk.allotments.renew()
+    assert desk.given.all() == (unread,)
+
+    desk.see(listing(), home=False)
+    await desk.allotments.renew()
+    assert [(one.prepared, one.nics) for one in desk.given.all()] == [(True, (None,))]
 
 
 async def test_lost_record_is_planned_anew(desk: Desk) -> None:
