@@ -21,6 +21,7 @@ from berth.model import jsontext
 from berth.model.structure import Misfit, from_json, to_json
 from berth.nic.record import NicRecord
 from berth.node.given import Given
+from berth.node.olderrecords import claim_of_today, given_of_today
 from berth.node.record import SCHEMA, ClaimRecord
 
 T = TypeVar("T")
@@ -51,12 +52,12 @@ def claim_from_bytes(content: bytes, *, where: str) -> ClaimRecord:
         DamagedRecord: It is not a claim's record.
         StateError: It is one of a newer program.
     """
-    return _from_bytes(content, ClaimRecord, where)
+    return claim_of_today(_from_bytes(content, ClaimRecord, where))
 
 
 def given_from_bytes(content: bytes, *, where: str) -> Given:
     """Read the file of what the device plugin gave; raises as `claim_from_bytes` does."""
-    return _from_bytes(content, Given, where)
+    return given_of_today(_from_bytes(content, Given, where))
 
 
 def memory_from_bytes(content: bytes, *, where: str) -> Memory:

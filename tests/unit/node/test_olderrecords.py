@@ -22,6 +22,7 @@ from berth.model.inventory import Inventory
 from berth.model.structure import fields_of
 from berth.node.allotments import Allotments, given_shelf
 from berth.node.document import KnownGpus, gpus_from_bytes, memory_from_bytes
+from berth.node.equipment import equip
 from berth.node.given import Given
 from berth.node.ledger import Ledger
 from berth.node.pluginfiles import PluginFiles
@@ -29,6 +30,7 @@ from berth.node.record import SCHEMA, ClaimRecord
 from berth.node.records import Records
 from berth.node.recovery import holds_of
 from berth.runtime.latest import Latest
+from tests.unit.gpu.machine import facts, function, look, node
 
 GOLDEN = Path(__file__).parent / "golden"
 BOOT = "5b0c6a52-0f0e-4a51-9a2b-6a3d3a0c9f11"
@@ -88,6 +90,20 @@ async def test_older_records_are_written_as_those_of_now(state: Path) -> None:
     assert await again.load() == ()
     assert again.all() == records.all()
     assert json.loads((state / "claims/u1.json").read_text())["schema"] == SCHEMA
+
+
+async def test_gpu_for_machines_is_shown_once_and_held(state: Path) -> None:
+    """It was known as the whole GPU is, whose place it takes in no list now."""
+
+    records = Records(state / "claims")
+    await records.load()
+    nodes = facts(nodes=dict([node("/dev/vfio/vfio", 10, 196), node("/dev/vfio/44", 236, 0)]))
+    seen = look((), [function(4, driver="vfio-pci")], nodes=nodes).peripherals
+    shown = equip(seen, records.all(), ())
+
+    (one,) = (one for one in shown if one.kind == "vfio")
+    assert (one.name, one.held_by, one.unhealthy) == ("vfio-0000-1f-00-0", ("team/train",), "")
+    assert records.all()[1].devices[2].identity == one.identity
 
 
 def test_what_was_learnt_outlives_the_upgrade(state: Path) -> None:
