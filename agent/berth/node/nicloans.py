@@ -184,7 +184,7 @@ class NicLoans:
                 await self._nics.give_back(uid)
             given = self._given.get(uid) or given
         if given.is_home:
-            await self._files.remove(given)
+            await self._files.remove(given.without(self._of_others(given)))
             self._told.discard(uid)
         return given.is_home
 
@@ -240,6 +240,15 @@ class NicLoans:
             ", ".join(away.values()),
             f"is not home from {one.holder} yet",
             mend="`berth holds` tells why; a new pod gets it once it is home",
+        )
+
+    def _of_others(self, given: Given) -> frozenset[str]:
+        """Which of its ids somebody else has as well: an older holder, or a newer one."""
+        return frozenset(
+            id_
+            for one in self._given.all()
+            if one.uid != given.uid and one.holder.resource == given.holder.resource
+            for id_ in one.holder.ids
         )
 
     def _is_unread(self, nic: NicRecord) -> bool:

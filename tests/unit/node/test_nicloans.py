@@ -212,6 +212,21 @@ async def test_file_stays_over_a_restart_and_goes_with_the_id(desk: Desk) -> Non
     assert desk.given.all() == ()
 
 
+@lent
+async def test_file_stays_with_an_id_that_somebody_has(desk: Desk) -> None:
+    """Of two holders of an id, as a disk that refused may leave them, the end of one is no end."""
+
+    first = await desk.give()
+    files = desk.files()
+    desk.hands.fault = HostError("ens1", "Device or resource busy")
+    with pytest.raises(HostError):
+        await desk.give()
+
+    assert [one.uid for one in desk.given.all()] == [first.uid]
+    assert files
+    assert desk.files() == files
+
+
 async def test_uplink_is_seen_by_the_look_before_the_answer(desk: Desk) -> None:
     """The list of a moment ago does not count."""
 
