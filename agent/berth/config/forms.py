@@ -169,10 +169,15 @@ class Choice(Form[E], Generic[E]):
 
 @attrs.frozen
 class OnlyDefault(Form[T], Generic[T]):
-    """A key whose other values wait for a later version."""
+    """A key whose other values wait for a later version.
+
+    Attributes:
+        mend: What to do for now; empty when there is nothing.
+    """
 
     form: Form[T]
     default: T
+    mend: str = ""
 
     @property
     @override
@@ -185,7 +190,7 @@ class OnlyDefault(Form[T], Generic[T]):
         read = self.form.read(value, cursor)
         if len(cursor.findings) == before and read != self.default:
             found = f"is {cursor.shown(value)}, which is not available in this version"
-            cursor.say(found, rule=f"it must be {toml_text(self.default)}")
+            cursor.say(found, rule=f"it must be {toml_text(self.default)}", mend=self.mend)
         return read
 
 

@@ -212,7 +212,7 @@ class PluginTable:
     """[plugin]: the door to kubelet's older device plugin interface."""
 
     enabled: bool = key(
-        OnlyDefault(Flag(), False),
+        OnlyDefault(Flag(), False, mend='drop it: a group with door = "plugin" opens the door'),
         False,
         "Whether the door is open though no group asks for it. It opens by itself as soon as a "
         "group's `door` does.",

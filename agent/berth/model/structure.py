@@ -67,7 +67,7 @@ def _encode(value: Any) -> Any:
     if kind in _PLAIN:
         return value
     if attrs.has(kind):
-        return {field: _encode(getattr(value, field)) for field in _fields(kind)}
+        return {field: _encode(getattr(value, field)) for field in fields_of(kind)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, tuple):
@@ -78,7 +78,7 @@ def _encode(value: Any) -> Any:
 
 
 @functools.cache
-def _fields(kind: type[Any]) -> dict[str, tuple[Any, bool]]:
+def fields_of(kind: type[Any]) -> dict[str, tuple[Any, bool]]:
     """The annotation of each field, and whether it must be given."""
     hints = typing.get_type_hints(kind, localns=dict(_NAMES))
     return {
@@ -90,7 +90,7 @@ def _fields(kind: type[Any]) -> dict[str, tuple[Any, bool]]:
 def _decode_class(kind: Any, value: Any, path: str) -> Any:
     if not isinstance(value, dict):
         raise Misfit(path, "is no object")
-    fields = _fields(kind)
+    fields = fields_of(kind)
     for key in value.keys() - fields.keys():
         raise Misfit(f"{path}.{key}", "is not known")
     for name, (_, needed) in fields.items():

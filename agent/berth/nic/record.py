@@ -147,6 +147,11 @@ class NicRecord:
         """Made over a parent that stays at home, instead of moved."""
         return self.parent_index != 0
 
+    def is_same(self, other: NicRecord) -> bool:
+        """Whether it is the same NIC of the same pod; two children of one parent have two names."""
+        mine, theirs = self.config.interface.name, other.config.interface.name
+        return (self.identity, mine) == (other.identity, theirs)
+
     @property
     def is_away(self) -> bool:
         """Not known to be at home as it was: in a pod, or on its way in or out."""

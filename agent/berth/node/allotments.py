@@ -238,14 +238,19 @@ class Allotments:
     async def rebuild(self, given: Given) -> None:
         """Kubelet shows what no record of ours tells of: it counts as held from now on.
 
-        Raises:
-            BerthError: The machine cannot be read, or the disk refused.
+        Whatever refuses, it is held under this one name: each further list would give it another,
+        and nobody would free what has no record. What cannot be planned now is by `renew`, and
+        what the disk does not take kubelet shows again after a restart.
         """
         async with self._giving:
             self._ledger.restore(given.holds)
-            if self._loans is not None and not self._is_claimed(given):
-                given = await self._loans.adopt(given)
-            await self._given.put(given)
+            try:
+                if self._loans is not None and not self._is_claimed(given):
+                    given = await self._loans.adopt(given)
+            except BerthError as error:
+                _log.warning("NICs not planned yet", was=given.holder, reason=error)
+                given = attrs.evolve(given, prepared=False)
+            await self._given.put_or_note(given)
 
     async def _see(self, resource: str, ids: Collection[str]) -> Inventory:
         """What the machine has; looked at anew where the node itself may need a device by now."""

@@ -30,7 +30,7 @@ from berth.host.netlink.link import Link
 from berth.host.netlink.socket import Sender, send_now
 from berth.nic.announce import Sight, look_after, waits_for_carrier, waits_for_search
 from berth.nic.record import NicRecord, Stage
-from berth.node.nicholders import NicHolder, NicHolders
+from berth.node.nicholders import NicHolder, NicHolders, nics_of
 from berth.runtime.logs import get_log
 from berth.runtime.threads import run_in_thread
 
@@ -181,10 +181,12 @@ class Announcer:
 
     async def _tell(self, key: tuple[str, int], nic: NicRecord, sight: Sight) -> None:
         """Write down what the record does not say yet."""
-        uid, index = key
+        uid, _ = key
         async with self._records.locked((uid,)) as records:
             for record in records:
-                now = record.devices[index].nic
+                # It may have lost others since, that were given anew, and have fewer devices.
+                found = ((i, one) for i, one in nics_of(record) if one.is_same(nic))
+                index, now = next(found, (0, None))
                 if now is None or now.stage is not Stage.ATTACHED or now.sandbox != nic.sandbox:
                     continue
                 new = attrs.evolve(now, carrier=sight.carrier, duplicates=sight.duplicates)

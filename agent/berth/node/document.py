@@ -21,6 +21,7 @@ from berth.model import jsontext
 from berth.model.structure import Misfit, from_json, to_json
 from berth.nic.record import NicRecord
 from berth.node.given import Given
+from berth.node.olderrecords import claim_of_today, given_of_today
 from berth.node.record import SCHEMA, ClaimRecord
 
 T = TypeVar("T")
@@ -51,12 +52,12 @@ def claim_from_bytes(content: bytes, *, where: str) -> ClaimRecord:
         DamagedRecord: It is not a claim's record.
         StateError: It is one of a newer program.
     """
-    return _from_bytes(content, ClaimRecord, where)
+    return claim_of_today(_from_bytes(content, ClaimRecord, where))
 
 
 def given_from_bytes(content: bytes, *, where: str) -> Given:
     """Read the file of what the device plugin gave; raises as `claim_from_bytes` does."""
-    return _from_bytes(content, Given, where)
+    return given_of_today(_from_bytes(content, Given, where))
 
 
 def memory_from_bytes(content: bytes, *, where: str) -> Memory:
@@ -80,13 +81,13 @@ def _from_bytes(content: bytes, kind: type[T], where: str) -> T:
     except (ValueError, RecursionError) as error:
         raise DamagedRecord(where, f"is no JSON ({type(error).__name__}: {error})") from error
     schema = document.get("schema") if isinstance(document, dict) else None
-    if type(schema) is not int or schema < SCHEMA:
+    if type(schema) is not int or schema < 1:
         raise DamagedRecord(where, "is no record: it has no schema number that was ever used")
     if schema > SCHEMA:
         raise StateError(
             where,
             f"has schema {schema}",
-            rule=f"this program reads {SCHEMA}",
+            rule=f"this program reads up to {SCHEMA}",
             mend="install the berthd that wrote it, or unprepare its claim there first",
         )
     try:

@@ -34,7 +34,7 @@ SETTLED_S: Final = 5.0
 class PutsBack(Protocol):
     """Who puts NICs back; see `berth.node.nics.Nics`."""
 
-    async def put_back(self, uid: str, index: int) -> None:
+    async def put_back(self, uid: str, identity: str) -> None:
         """Put a lent NIC at home back as it was."""
         ...
 
@@ -74,7 +74,8 @@ class Lent:
         self._given = given
         self._inventory = inventory
         self._nics = nics
-        self._sights: Mapping[tuple[str, int], Sight] = {}
+        # By holder and identity: a holder whose other NICs are given anew has fewer devices.
+        self._sights: Mapping[tuple[str, str], Sight] = {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Put back what has come home, until cancelled."""
@@ -82,26 +83,26 @@ class Lent:
         while True:
             version = self._inventory.version
             self._look(trio.current_time())
-            for uid, index in self._due(trio.current_time()):
-                self._sights = {**self._sights, (uid, index): Sight()}
-                await self._nics.put_back(uid, index)
+            for uid, identity in self._due(trio.current_time()):
+                self._sights = {**self._sights, (uid, identity): Sight()}
+                await self._nics.put_back(uid, identity)
             with trio.move_on_at(self._next_s()):
                 await self._inventory.wait_changed(version)
 
     def _look(self, now_s: float) -> None:
         here = self._inventory.get().nic_by_identity
         self._sights = {
-            (one.uid, index): seen(
-                self._sights.get((one.uid, index), Sight()),
+            (one.uid, nic.identity): seen(
+                self._sights.get((one.uid, nic.identity), Sight()),
                 at_home=_is_here(nic, here),
                 now_s=now_s,
             )
             for one in self._given.all()
-            for index, nic in nics_of(one)
+            for _, nic in nics_of(one)
             if nic.stage is Stage.LENT and not one.revoked
         }
 
-    def _due(self, now_s: float) -> list[tuple[str, int]]:
+    def _due(self, now_s: float) -> list[tuple[str, str]]:
         return [key for key, sight in self._sights.items() if _due_s(sight) <= now_s]
 
     def _next_s(self) -> float:

@@ -24,7 +24,7 @@ from berth.errors import ClaimError
 from berth.model.claim import DeviceResult
 from berth.model.device import NicMode
 from berth.model.inventory import Inventory
-from berth.model.peripheral import Peripheral
+from berth.model.peripheral import ABSENT, Peripheral
 from berth.nic.config.devicefacts import HostFacts, Target
 from berth.nic.config.group import policies_of
 from berth.nic.config.resolve import by_group
@@ -57,7 +57,7 @@ class Moves(Protocol):
         ...
 
     async def give_back(
-        self, uid: str, *, sandbox_id: str = "", only: Collection[int] | None = None
+        self, uid: str, *, sandbox_id: str = "", only: Collection[str] | None = None
     ) -> bool:
         """Bring a holder's NICs home; gives whether none of them is away any more."""
         ...
@@ -184,7 +184,7 @@ class NicLoans:
                 await self._nics.give_back(uid)
             given = self._given.get(uid) or given
         if given.is_home:
-            await self._files.remove(given)
+            await self._files.remove(given.without(self._of_others(given)))
             self._told.discard(uid)
         return given.is_home
 
@@ -192,6 +192,7 @@ class NicLoans:
         """Plan anew what berth moves and was given in another boot: kubelet does not ask again.
 
         So is what could not be made ready then. What is not home yet is left for the next time.
+        What is lent is read anew if it is at home: how it was in another boot counts no more.
         The files for CNI plugins are written anew too, once in this process's life.
 
         Raises:
@@ -201,28 +202,32 @@ class NicLoans:
             await self._files.write(given)
             self._told.add(given.uid)
         moved = [nic for _, nic in nics_of(given) if nic.stage is not Stage.LENT]
-        is_stale = not given.prepared or any(nic.stage is Stage.RESERVED for nic in moved)
+        unread = [nic for _, nic in nics_of(given) if self._is_unread(nic)]
+        reserved = any(nic.stage is Stage.RESERVED for nic in moved)
+        is_stale = not given.prepared or reserved or bool(unread)
         if given.revoked or not is_stale or any(nic.is_touched for nic in moved):
             return given
         self._snapshot = await self._eyes.look()
         listings = self._snapshot.inventory.listing_by_name
         devices = tuple(
             attrs.evolve(device, peripheral=_as_now(device.peripheral, listings), nic=None)
-            if device.nic in moved
+            if device.nic in moved or (device.nic in unread and _is_here(device, listings))
             else device
             for device in given.devices
         )
+        if devices == given.devices and given.prepared:
+            return given
         again = self.draft(attrs.evolve(given, devices=devices, pod_uid=""))
         _log.info("NICs planned anew", was=given.holder)
         return await self.ready(again)
 
     async def _take_back(self, one: Given, ids: Collection[str]) -> None:
         """Bring home what berth moved for somebody whose ids kubelet gives anew."""
-        away = [
-            index
+        away = {
+            nic.identity: nic.device
             for index, nic in nics_of(one)
             if nic.is_touched and self._is_ours(nic) and one.devices[index].id in ids
-        ]
+        }
         if not away:
             return
         _log.info("NICs come home for their next holder", was=one.holder)
@@ -232,10 +237,23 @@ class NicLoans:
                 await self._given.changes.wait_changed(version)
             return
         raise ClaimError(
-            one.devices[away[0]].peripheral.name,
+            ", ".join(away.values()),
             f"is not home from {one.holder} yet",
             mend="`berth holds` tells why; a new pod gets it once it is home",
         )
+
+    def _of_others(self, given: Given) -> frozenset[str]:
+        """Which of its ids somebody else has as well: an older holder, or a newer one."""
+        return frozenset(
+            id_
+            for one in self._given.all()
+            if one.uid != given.uid and one.holder.resource == given.holder.resource
+            for id_ in one.holder.ids
+        )
+
+    def _is_unread(self, nic: NicRecord) -> bool:
+        """Whether it is not known how a lent NIC was in this boot, though it may be asked."""
+        return nic.stage is Stage.LENT and nic.originals is None and nic.group in self._groups
 
     def _is_ours(self, nic: NicRecord) -> bool:
         """Whether a NIC has to be home before it is given anew: berth moved it, or will."""
@@ -249,7 +267,11 @@ class NicLoans:
             return None
         group = self._groups.get(listing.group)
         if group is None:
-            raise ClaimError(listing.name, f'is of group "{listing.group}", which is gone')
+            raise ClaimError(
+                listing.name,
+                f'is of group "{listing.group}", which is gone',
+                mend="write the group into the configuration again until its pod has ended",
+            )
         if group.attach is Attach.NRI:
             return self._planned(device, given, group)
         if group.mode is not NicMode.EXCLUSIVE:
@@ -271,7 +293,11 @@ class NicLoans:
         home = snapshot.homes.get(listing.name) if snapshot is not None else None
         facts = snapshot.facts.get(listing.name) if snapshot is not None else None
         if home is None or facts is None or snapshot is None:
-            raise ClaimError(listing.name, "has no link at home that could be moved into a pod")
+            raise ClaimError(
+                listing.name,
+                "has no link at home that could be moved into a pod",
+                mend="`berth devices` shows where it is",
+            )
         result = DeviceResult(
             request=given.holder.resource, pool="", device=listing.name, share_id=device.share
         )
@@ -313,6 +339,12 @@ def _inherited(given: Given, replaced: Iterable[Given], homes: Sequence[int]) ->
             lendable = known.originals is not None or homes[index]
             devices[index] = attrs.evolve(devices[index], nic=known if lendable else None)
     return attrs.evolve(given, devices=tuple(devices))
+
+
+def _is_here(device: GivenDevice, now: Mapping[str, Peripheral]) -> bool:
+    """Whether the machine has a NIC, wherever its link is; at boot a driver may come late."""
+    found = now.get(device.peripheral.name)
+    return found is not None and found.unhealthy != ABSENT
 
 
 def _as_now(listing: Peripheral, now: Mapping[str, Peripheral]) -> Peripheral:

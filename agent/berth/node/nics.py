@@ -162,7 +162,7 @@ class Nics:
         return tuple(nic.device for nic in (*elsewhere, *missing))
 
     async def give_back(
-        self, uid: str, *, sandbox_id: str = "", only: Collection[int] | None = None
+        self, uid: str, *, sandbox_id: str = "", only: Collection[str] | None = None
     ) -> bool:
         """Bring the holder's NICs home and put them back as they were.
 
@@ -171,7 +171,7 @@ class Nics:
         Args:
             sandbox_id: Only those that are in this sandbox; a late event of an old sandbox must
                 not touch what is in a new one.
-            only: Only those of these device indexes.
+            only: Only those of these identities.
 
         Returns:
             Whether none of them is away any more; the rest is tried again by `run`.
@@ -192,14 +192,15 @@ class Nics:
         await ended.wait()
         return home
 
-    async def put_back(self, uid: str, index: int) -> None:
+    async def put_back(self, uid: str, identity: str) -> None:
         """Put a lent NIC that is at home back as it was; it stays lent.
 
         What cannot be put back now is when its holder ends.
         """
         async with self._records.locked((uid,)) as records:
             for record in records:
-                nic = record.nics[index] if index < len(record.nics) else None
+                found = (each for each in nics_of(record) if each[1].identity == identity)
+                index, nic = next(found, (0, None))
                 if nic is not None and nic.stage is Stage.LENT:
                     back = await self._homeward.put_back(record, nic)
                     await self._records.put_or_note(record.with_nic(index, back))
@@ -315,15 +316,16 @@ class Nics:
             self._announcer.watch(records[number].uid, index, nic)
         self._homeward.mind()
 
-    async def _give_back(self, uid: str, sandbox_id: str, only: Collection[int] | None) -> bool:
+    async def _give_back(self, uid: str, sandbox_id: str, only: Collection[str] | None) -> bool:
         away = False
         async with self._records.locked((uid,)) as records:
             for record in records:
-                back = await self._homeward.bring(record, sandbox_id=sandbox_id, only=only)
+                wanted = {i for i, nic in nics_of(record) if only is None or nic.identity in only}
+                back = await self._homeward.bring(record, sandbox_id=sandbox_id, only=wanted)
                 away = any(
                     nic.is_touched
                     for index, nic in nics_of(back)
-                    if only is None or index in only
+                    if index in wanted
                     if not sandbox_id or (nic.sandbox is not None and nic.sandbox.id == sandbox_id)
                 )
         return not away

@@ -18,8 +18,12 @@ from berth.model.peripheral import Peripheral
 from berth.nic.record import NicRecord, Stage
 from berth.vfio.binding import Binding
 
-SCHEMA: Final = 1
-"""Number in every file; a file with a higher one is of a newer program and is not touched."""
+SCHEMA: Final = 2
+"""Number in every file; a file with a higher one is of a newer program and is not touched.
+
+It is raised when a value gets a field or an enumeration a member: a program that does not know it
+would take the file for damaged, and give away what the file's holder has. Lower ones are read.
+"""
 
 
 @attrs.frozen(kw_only=True)

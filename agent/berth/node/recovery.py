@@ -184,10 +184,10 @@ def _anew(nic: NicRecord, boot_id: str) -> NicRecord:
     """A NIC that was asked for as a resource, in another boot: nobody prepares it once more.
 
     What berth moves has to be planned by what the machine is now; until then it is not attached.
+    How a link was in the boot before is nothing to put back: the host may have been set up anew.
     """
-    if nic.stage is Stage.LENT:
-        return attrs.evolve(nic, boot_id=boot_id)
-    return attrs.evolve(_after_reboot(nic), boot_id=boot_id, stage=Stage.RESERVED, originals=None)
+    stage = Stage.LENT if nic.stage is Stage.LENT else Stage.RESERVED
+    return attrs.evolve(_after_reboot(nic), boot_id=boot_id, stage=stage, originals=None)
 
 
 def _after_reboot(nic: NicRecord) -> NicRecord:

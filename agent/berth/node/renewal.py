@@ -14,10 +14,11 @@ from typing import Final, Protocol
 
 import trio
 
-from berth.errors import StateError
+from berth.errors import HostError, StateError
 from berth.host.nvml.session import Session, SessionState
 from berth.node.kept import Kept
 from berth.runtime.latest import Latest
+from berth.runtime.logs import get_log
 
 PATIENCE_S: Final = 90.0
 """How long library and module have to differ: the session tries once more in between."""
@@ -26,6 +27,7 @@ FILE: Final = "renewed-for"
 """Names what the last process ended for, in the state folder."""
 
 _LONGEST: Final = 256
+_log = get_log(__name__)
 
 
 class Driver(Protocol):
@@ -86,10 +88,15 @@ class Renewal:
 
     async def _look(self, nvml: Driver) -> None:
         found = await nvml.successor()
-        if found and found != self._tried.value:
-            # Known before the process ends, so that the next one does not end for the same.
-            await self._tried.keep(found)
-            self.due.set(found)
+        if not found or found == self._tried.value:
+            return
+        try:
+            # On disk before the process ends, so that the next one does not end for the same.
+            await self._tried.change(lambda _: found)
+        except HostError as error:
+            _log.warning("not ending for another library, tried again", of=found, reason=error)
+            return
+        self.due.set(found)
 
 
 def _text(content: bytes, where: str) -> str:

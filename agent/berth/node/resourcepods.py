@@ -140,7 +140,8 @@ class ResourcePods:
         )
 
     async def _bind(self, sandbox: Sandbox, units: Collection[tuple[str, str]]) -> None:
-        for one in self._strange(sandbox, units):
+        # Names that groups give come before those that are numbered, which leave them free.
+        for one in sorted(self._strange(sandbox, units), key=lambda one: not _is_named(one)):
             async with self._given.lock(one.uid):
                 known = self._given.get(one.uid)
                 if known is not None and known.prepared and not known.revoked:
@@ -159,7 +160,7 @@ class ResourcePods:
             for _, nic in nics_of(record)
         }
         nics = [(index, nic) for index, nic in nics_of(given) if nic.stage is not Stage.LENT]
-        wished = [_wish(nic) for _, nic in nics]
+        wished = [_wish(nic, given, taken) for _, nic in nics]
         for number, name in enumerate(wished):
             if name and (name in taken or name in wished[:number]):
                 raise ClaimError(
@@ -174,10 +175,16 @@ class ResourcePods:
         return attrs.evolve(given, pod_uid=sandbox.uid)
 
 
-def _wish(nic: NicRecord) -> str:
-    """The name that its group gives; one that was numbered for an earlier pod is none."""
+def _is_named(given: Given) -> bool:
+    """Whether a group names an interface of it, or an earlier pod had it under a name."""
+    return any(nic.config.interface.name for _, nic in nics_of(given))
+
+
+def _wish(nic: NicRecord, given: Given, taken: Collection[str]) -> str:
+    """The name that its group gives; one that may be an earlier pod's number gives way."""
     name = nic.config.interface.name
-    return "" if _NUMBERED.fullmatch(name) else name
+    is_number = given.pod_uid and _NUMBERED.fullmatch(name)
+    return "" if is_number and name in taken else name
 
 
 def _require_home(given: Given) -> None:

@@ -1,7 +1,9 @@
 """Which containers that the device plugin gave something run now, as the runtime tells.
 
 Kubelet's lists forget a pod that was deleted by force while its containers still run; the runtime
-does not. A container is known by the mark that the plugin's answer put into its environment.
+does not. A container is known by the mark that the plugin's answer put into its environment; since
+whoever writes a pod may write that too, it speaks for no other pod's devices once kubelet has shown
+whose they are.
 
 Source: gpu-and-health.md L6, L7.
 """
@@ -14,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from berth.model.pod import Container, ContainerState
+from berth.model.pod import Container, ContainerState, Sandbox
 from berth.node.given import Given
 
 _MARK: Final = "BERTH_PLUGIN_"
@@ -32,9 +34,14 @@ def mark(resource: str, ids: Sequence[str]) -> str:
 
 @attrs.frozen(kw_only=True)
 class _Marked:
-    """A container that has something of ours."""
+    """A container that has something of ours, or says so.
+
+    Attributes:
+        pod: Namespace and name of its pod; empty where the runtime did not tell.
+    """
 
     sandbox_id: str
+    pod: tuple[str, str]
     units: frozenset[tuple[str, str]]
 
 
@@ -54,19 +61,23 @@ class Running:
         self._containers: dict[str, _Marked] = {}
         self._is_told = False
 
-    def synchronize(self, containers: Iterable[Container]) -> None:
+    def synchronize(self, sandboxes: Iterable[Sandbox], containers: Iterable[Container]) -> None:
         """The runtime has told of all its containers."""
         self._is_told = True
+        by_id = {sandbox.id: sandbox for sandbox in sandboxes}
         self._containers.clear()
         for container in containers:
             if container.state not in _ENDED:
-                self.made(container)
+                unknown = Sandbox(id=container.sandbox_id)
+                self.made(by_id.get(container.sandbox_id, unknown), container)
 
-    def made(self, container: Container) -> None:
+    def made(self, sandbox: Sandbox, container: Container) -> None:
         """A container is being made."""
         units = frozenset(units_of(container.env))
         if units:
-            self._containers[container.id] = _Marked(sandbox_id=container.sandbox_id, units=units)
+            self._containers[container.id] = _Marked(
+                sandbox_id=sandbox.id, pod=(sandbox.namespace, sandbox.name), units=units
+            )
 
     def ended(self, container: Container) -> None:
         """A container has ended, or is no more."""
@@ -86,7 +97,12 @@ class Running:
         if given.ran and not self._is_told:
             return True
         wanted = {(given.holder.resource, id_) for id_ in given.holder.ids}
-        return any(not wanted.isdisjoint(one.units) for one in self._containers.values())
+        shown = given.holder.container
+        return any(
+            not wanted.isdisjoint(one.units)
+            and (shown is None or one.pod in {("", ""), (shown.namespace, shown.pod)})
+            for one in self._containers.values()
+        )
 
 
 def units_of(env: Mapping[str, str]) -> Iterable[tuple[str, str]]:

@@ -150,7 +150,7 @@ class PodHooks:
         self, sandboxes: Sequence[Sandbox], containers: Sequence[Container]
     ) -> None:
         """Learn what runs; pods that started without us get their NICs by a task of their own."""
-        self._running.synchronize(containers)
+        self._running.synchronize(sandboxes, containers)
         living = [sandbox for sandbox in sandboxes if sandbox.netns_path]
         self._older = {sandbox.id: set() for sandbox in living}
         for container in containers:
@@ -207,7 +207,7 @@ class PodHooks:
             BerthError: One is missing and could not be attached, or the claim is another pod's.
         """
         await self._require_nics(sandbox, container, turn)
-        self._running.made(container)
+        self._running.made(sandbox, container)
         if sandbox.id in self._older:
             self._older[sandbox.id].add(container.id)
         return None

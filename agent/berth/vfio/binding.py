@@ -28,6 +28,9 @@ from berth.vfio.wayin import WayIn
 VFIO: Final = "vfio-pci"
 """The driver that hands functions to programs."""
 
+_GROUP: Final = "iommu:"
+# Begins the key of an IOMMU group, by its number.
+
 
 class Stage(Enum):
     """How far a function is on its way to vfio-pci and home."""
@@ -70,8 +73,12 @@ class Binding:
         return self.stage in {Stage.BINDING, Stage.BOUND, Stage.RETURNING}
 
     def after_reboot(self) -> Binding:
-        """The binding in another boot: drivers have found their functions anew."""
-        return attrs.evolve(self, former=None, stage=Stage.HOME, step="", fault="")
+        """The binding in another boot: drivers have found their functions anew.
+
+        Groups have other numbers, so the number of then may be that of somebody else's group.
+        """
+        keys = tuple(key for key in self.keys if not key.startswith(_GROUP))
+        return attrs.evolve(self, keys=keys, former=None, stage=Stage.HOME, step="", fault="")
 
 
 class Verb(Enum):

@@ -79,7 +79,10 @@ def test_folder_of_device_plugins_does_not_follow_kubelets_root(tmp_path: Path) 
         ),
         (
             "plugin.enabled = true",
-            "[plugin] enabled is true, which is not available in this version: it must be false",
+            (
+                "[plugin] enabled is true, which is not available in this version: it must be "
+                'false; drop it: a group with door = "plugin" opens the door'
+            ),
         ),
         (
             'metrics.listen = ":9100"',

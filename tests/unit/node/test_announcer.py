@@ -268,6 +268,24 @@ async def test_record_of_another_sandbox_by_now(scene: Scene, autojump_clock: Mo
     assert (scene.nic(), scene.noticed) == (moved, [])
 
 
+async def test_nic_of_a_holder_that_has_lost_another(
+    scene: Scene, autojump_clock: MockClock
+) -> None:
+    """Kubelet gave a NIC before it to somebody else: what is seen is noted of the right one."""
+
+    nic = attrs.evolve(BARE, identity="link:boot:9")
+    first, second = RECORD.with_nic(0, BARE).devices[0], RECORD.with_nic(0, nic).devices[0]
+    await scene.records.put(attrs.evolve(RECORD, devices=(first, second)))
+    scene.announcer.watch("u1", 1, nic)
+    await wait_all_tasks_blocked()
+    await scene.records.put(attrs.evolve(RECORD, devices=(second,)))
+    scene.sight = attrs.evolve(DARK, carrier=True)
+    scene.wire.tell(of_link())
+    await trio.sleep(1.0)
+
+    assert scene.nic() == attrs.evolve(nic, carrier=True)
+
+
 async def test_pods_that_cannot_be_heard(scene: Scene, autojump_clock: MockClock) -> None:
     """Without the right to hear them they are looked at now and then, and not for ever."""
 

@@ -272,6 +272,23 @@ async def test_lost_record_is_rebuilt_from_the_list(
     assert (one.bound, one.holder.container) == (True, USER)
 
 
+async def test_lost_record_on_a_full_disk_is_one_holder(
+    office: Office, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """However often kubelet shows it; and it is free when kubelet shows it no more."""
+
+    office.kubelet.listed = (usage("modem-1"),)
+    office.given.stuck = {f"r{number}" for number in range(1, 100)}
+    await office.open(nursery)
+    await trio.sleep(100)
+    assert len(office.ledger.holds()) == 1
+
+    office.kubelet.listed = ()
+    office.given.stuck = set()
+    await trio.sleep(60)
+    assert office.held == {}
+
+
 async def test_lost_record_of_a_device_that_comes_later_is_rebuilt(
     office: Office, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:

@@ -203,7 +203,7 @@ def test_schema_of_a_newer_program() -> None:
 
     assert not isinstance(caught.value, DamagedRecord)
     assert str(caught.value) == (
-        f"{WHERE}: has schema {SCHEMA + 1}: this program reads {SCHEMA}; "
+        f"{WHERE}: has schema {SCHEMA + 1}: this program reads up to {SCHEMA}; "
         "install the berthd that wrote it, or unprepare its claim there first"
     )
 

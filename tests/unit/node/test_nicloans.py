@@ -17,7 +17,7 @@ from berth.errors import BerthError, ClaimError, Faults, HostError
 from berth.model import peripheral
 from berth.model.device import NicMode
 from berth.model.inventory import Inventory
-from berth.model.peripheral import PciInfo, Peripheral
+from berth.model.peripheral import ABSENT, PciInfo, Peripheral
 from berth.nic.listing import KIND
 from berth.nic.record import Stage
 from berth.node.allotments import Allotments, given_shelf
@@ -59,14 +59,14 @@ class Hands:
     Attributes:
         stuck: Whether NICs do not come home.
         fault: What making ready ends with.
-        back: Who was brought home, and of which devices.
+        back: Who was brought home, and which NICs.
     """
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self.stuck = False
         self.fault: BerthError | None = None
-        self.back: list[tuple[str, tuple[int, ...] | None]] = []
+        self.back: list[tuple[str, tuple[str, ...] | None]] = []
 
     async def stage(self, record: Given, homes: Sequence[int]) -> Given:
         """Say that originals are read, and that all is ready."""
@@ -83,7 +83,7 @@ class Hands:
         return record
 
     async def give_back(
-        self, uid: str, *, sandbox_id: str = "", only: Collection[int] | None = None
+        self, uid: str, *, sandbox_id: str = "", only: Collection[str] | None = None
     ) -> bool:
         """Say that they are home."""
         assert not sandbox_id
@@ -92,7 +92,7 @@ class Hands:
         if self.stuck or given is None:
             return False
         for index, nic in nics_of(given):
-            if only is None or index in only:
+            if only is None or nic.identity in only:
                 given = given.with_nic(index, attrs.evolve(nic, stage=Stage.HOME))
         await self._desk.given.put(given)
         return True
@@ -128,9 +128,9 @@ class Desk:
         )
         self.see(listing(FAST), listing(OTHER))
 
-    def see(self, *listings: Peripheral) -> None:
+    def see(self, *listings: Peripheral, home: bool = True) -> None:
         """Let these be what the plugin may give."""
-        seen = look()
+        seen = look() if home else attrs.evolve(look(), homes={})
         inventory = attrs.evolve(seen.inventory, listings=listings)
         self.eyes.show(attrs.evolve(seen, inventory=inventory))
         self.inventory.set(inventory)
@@ -212,6 +212,21 @@ async def test_file_stays_over_a_restart_and_goes_with_the_id(desk: Desk) -> Non
     assert desk.given.all() == ()
 
 
+@lent
+async def test_file_stays_with_an_id_that_somebody_has(desk: Desk) -> None:
+    """Of two holders of an id, as a disk that refused may leave them, the end of one is no end."""
+
+    first = await desk.give()
+    files = desk.files()
+    desk.hands.fault = HostError("ens1", "Device or resource busy")
+    with pytest.raises(HostError):
+        await desk.give()
+
+    assert [one.uid for one in desk.given.all()] == [first.uid]
+    assert files
+    assert desk.files() == files
+
+
 async def test_uplink_is_seen_by_the_look_before_the_answer(desk: Desk) -> None:
     """The list of a moment ago does not count."""
 
@@ -275,7 +290,7 @@ async def test_nic_comes_home_from_its_last_holder_first(desk: Desk) -> None:
     first = await desk.give()
     second = await desk.give()
 
-    assert desk.hands.back == [(first.uid, (0,))]
+    assert desk.hands.back == [(first.uid, (first.devices[0].peripheral.identity,))]
     assert [one.uid for one in desk.given.all()] == [second.uid]
     assert {hold.holder.uid for hold in desk.ledger.holds()} == {second.uid}
 
@@ -351,6 +366,31 @@ async def test_another_boot_plans_anew(desk: Desk) -> None:
     assert (now.stage, now.originals, known.pod_uid) == (Stage.STAGED, ORIGINALS, "")
 
 
+@lent
+async def test_another_boot_reads_anew_how_a_lent_nic_is(desk: Desk) -> None:
+    """The host may have been set up in another way; what is not at home cannot be read."""
+
+    given = await desk.give()
+    (nic,) = given.nics
+    assert nic is not None
+    await desk.given.put(given.with_nic(0, attrs.evolve(nic, originals=None)))
+    await desk.allotments.renew()
+    (known,) = desk.given.all()
+    (now,) = known.nics
+    assert now is not None
+    assert (now.stage, now.originals, known.prepared) == (Stage.LENT, ORIGINALS, True)
+
+    unread = given.with_nic(0, attrs.evolve(nic, originals=None))
+    await desk.given.put(unread)
+    desk.see(attrs.evolve(listing(), unhealthy=ABSENT), home=False)
+    await desk.allotments.renew()
+    assert desk.given.all() == (unread,)
+
+    desk.see(listing(), home=False)
+    await desk.allotments.renew()
+    assert [(one.prepared, one.nics) for one in desk.given.all()] == [(True, (None,))]
+
+
 async def test_lost_record_is_planned_anew(desk: Desk) -> None:
     """Kubelet shows that a pod has the NIC: its next sandbox shall have it too."""
 
@@ -364,6 +404,24 @@ async def test_lost_record_is_planned_anew(desk: Desk) -> None:
     (now,) = known.nics
     assert now is not None
     assert (now.stage, now.originals) == (Stage.STAGED, ORIGINALS)
+
+
+async def test_lost_record_that_cannot_be_planned_is_held_and_planned_later(desk: Desk) -> None:
+    """The machine cannot be read for a while; kubelet shows the NIC all the time."""
+
+    given = await desk.give()
+    await desk.given.delete(given.uid)
+    desk.ledger.release(given.uid)
+    bare = attrs.evolve(given.devices[0], nic=None)
+    desk.eyes.fault = HostError("rtnetlink", "dump interrupted")
+    await desk.allotments.rebuild(attrs.evolve(given, devices=(bare,), bound=True))
+    assert [hold.holder.uid for hold in desk.ledger.holds()] == [given.uid]
+
+    desk.eyes.fault = None
+    await desk.allotments.renew()
+    (known,) = desk.given.all()
+    assert known.prepared
+    assert [now.stage for now in known.nics if now is not None] == [Stage.STAGED]
 
 
 async def test_plan_that_failed_is_made_again(desk: Desk) -> None:
@@ -389,7 +447,7 @@ async def test_nic_that_was_lent_comes_home_before_berth_moves_it(desk: Desk) ->
     desk.loans.reload([attrs.evolve(GROUP, attach=Attach.NRI)])
     (now,) = (await desk.give()).nics
 
-    assert desk.hands.back == [(first.uid, (0,))]
+    assert desk.hands.back == [(first.uid, (first.devices[0].peripheral.identity,))]
     assert now is not None
     assert now.stage is Stage.STAGED
 

@@ -356,5 +356,5 @@ async def test_lent_and_planned_nics_in_another_boot(tmp_path: Path) -> None:
     assert planned is not None
     assert lent is not None
     assert (planned.stage, planned.originals, planned.boot_id) == (Stage.RESERVED, None, "boot")
-    assert (lent.stage, lent.originals) == (Stage.LENT, NIC.originals)
+    assert (lent.stage, lent.originals, lent.boot_id) == (Stage.LENT, None, "boot")
     assert start.nics.calls == []

@@ -128,3 +128,16 @@ async def test_rubbish_in_its_file_is_no_memory(autojump_clock: MockClock, tmp_p
     (tmp_path / FILE).write_bytes(b"\x00\xff" * 500)
 
     assert await process(Differing(), tmp_path) == NEXT
+
+
+async def test_disk_that_takes_no_memory_asks_for_no_new_process(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    """The next one would find the same and end for it, and so would each after it."""
+
+    folder = tmp_path / "state"
+    folder.write_text("a file where the folder should be")
+
+    assert await process(Differing(), folder) == ""
+    folder.unlink()
+    assert await process(Differing(), folder) == NEXT

@@ -177,6 +177,22 @@ async def test_name_of_the_group_is_taken_and_the_next_is_numbered(bench: Bench)
     assert bench.names() == ["fast0", "net1"]
 
 
+async def test_name_of_the_group_may_be_a_number(bench: Bench) -> None:
+    """Whatever order kubelet asked in, and again in the next pod."""
+
+    await bench.give(0)
+    await bench.give(1, name="net1")
+    await bench.give(2, name="net7")
+    bench.has("user", "modem-0", "modem-1", "modem-2")
+    await bench.pods.learn(POD)
+    assert bench.names() == ["net2", "net1", "net7"]
+
+    again = attrs.evolve(POD, id="s9", uid="uid-of-successor")
+    container = marked(again, "modem-0", "modem-1", "modem-2")
+    await bench.pods.mark(again, [container])
+    assert bench.names(again) == ["net2", "net1", "net7"]
+
+
 async def test_two_nics_of_one_name_are_refused(bench: Bench) -> None:
     """By name, and with what to do."""
 

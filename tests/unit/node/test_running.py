@@ -5,11 +5,12 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from berth.model.pod import Container, ContainerState
+from berth.model.pod import Container, ContainerState, Sandbox
 from berth.node.running import Running, mark
-from tests.unit.node.peripherals import RESOURCE, given, modem
+from tests.unit.node.peripherals import RESOURCE, USER, given, modem
 
 MODEM = given(modem())
+POD = Sandbox(id="s1", namespace="team", name="user")
 
 
 def container(
@@ -35,7 +36,7 @@ def test_marked_container_is_live_until_it_ends(end: str) -> None:
 
     calls: list[int] = []
     running = Running(lambda: calls.append(1))
-    running.made(MARKED)
+    running.made(POD, MARKED)
     assert running.is_live(MODEM)
 
     if end == "stop":
@@ -43,7 +44,7 @@ def test_marked_container_is_live_until_it_ends(end: str) -> None:
     elif end == "sandbox":
         running.sandbox_ended("s1")
     else:
-        running.synchronize([])
+        running.synchronize([POD], [])
 
     assert not running.is_live(MODEM)
     assert len(calls) == (end != "unseen")
@@ -55,8 +56,8 @@ def test_others_are_nobodys_business() -> None:
     calls: list[int] = []
     running = Running(lambda: calls.append(1))
     other = container("c2", mark(RESOURCE, ["modem-7"]))
-    running.made(container("c3", "PATH=/bin"))
-    running.made(other)
+    running.made(POD, container("c3", "PATH=/bin"))
+    running.made(POD, other)
 
     assert not running.is_live(MODEM)
     running.ended(container("c3", "PATH=/bin"))
@@ -67,11 +68,30 @@ def test_synchronize_takes_what_lives() -> None:
     """A list of the runtime replaces what was known; ended containers are in it too."""
 
     running = Running()
-    running.made(MARKED)
-    running.synchronize([container("c9", *_entries(MARKED), state=ContainerState.STOPPED)])
+    running.made(POD, MARKED)
+    running.synchronize([POD], [container("c9", *_entries(MARKED), state=ContainerState.STOPPED)])
     assert not running.is_live(MODEM)
 
-    running.synchronize([MARKED])
+    running.synchronize([POD], [MARKED])
+    assert running.is_live(MODEM)
+
+
+@pytest.mark.parametrize(
+    ("pod", "live"),
+    [
+        (POD, True),
+        (attrs.evolve(POD, namespace="elsewhere"), False),
+        (attrs.evolve(POD, name="other"), False),
+        (Sandbox(id="s1"), True),
+    ],
+)
+def test_mark_that_another_pod_wrote_keeps_nothing_held(pod: Sandbox, *, live: bool) -> None:
+    """Kubelet has shown whose it is; a pod of which nothing is known may be that one."""
+
+    running = Running()
+    running.synchronize([pod], [MARKED])
+
+    assert running.is_live(given(modem(), container=USER)) is live
     assert running.is_live(MODEM)
 
 
@@ -87,7 +107,7 @@ def test_container_of_before_counts_as_running_until_the_runtime_tells() -> None
     assert running.is_live(before)
     assert not running.is_live(MODEM)
 
-    running.synchronize([MARKED])
+    running.synchronize([POD], [MARKED])
     assert running.is_live(before)
-    running.synchronize([])
+    running.synchronize([POD], [])
     assert not running.is_live(before)

@@ -102,8 +102,9 @@ def test_record_survives_its_file(stage: Stage) -> None:
 
 
 def test_reboot_brings_everything_home() -> None:
-    """Drivers find their functions anew at each boot."""
+    """Drivers find their functions anew at each boot, and groups have other numbers."""
 
-    away = Binding(address=ADDRESS, former=NVIDIA, stage=Stage.BOUND)
+    keys = ("iommu:40", "pci:0000:41:00.1")
+    away = Binding(address=ADDRESS, keys=keys, former=NVIDIA, stage=Stage.BOUND).after_reboot()
 
-    assert (away.after_reboot().stage, away.after_reboot().former) == (Stage.HOME, None)
+    assert (away.stage, away.former, away.keys) == (Stage.HOME, None, ("pci:0000:41:00.1",))

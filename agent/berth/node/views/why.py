@@ -78,7 +78,7 @@ def why_view(asked: str, known: Knowledge) -> Answer:
 
     Args:
         asked: A pod or claim as ``namespace/name``, name or UID; a device by its name in slices,
-            interface name, PCI address, identity or hardware address.
+            interface name, PCI address, identity, hardware address or id at kubelet's door.
 
     Returns:
         ``found`` holds one entry per thing that is so called; ``node`` what concerns every pod.
@@ -89,7 +89,12 @@ def why_view(asked: str, known: Knowledge) -> Answer:
     found = [_pod_entry(pod, uid, known) for pod, uid in pods.items()]
     if not found:
         found = [_claim_entry(claim) for claim in _claims(asked, known)]
-    found += [_device_entry(nic, known) for nic in known.inventory.nics if _is_device(asked, nic)]
+    asked_ids = {one.name for one in known.inventory.listings if asked in one.ids}
+    found += [
+        _device_entry(nic, known)
+        for nic in known.inventory.nics
+        if _is_device(asked, nic) or nic.name in asked_ids
+    ]
     found += [
         _peripheral_entry(one, known)
         for one in known.inventory.peripherals
@@ -264,12 +269,7 @@ def _device_entry(nic: Nic, known: Knowledge) -> Answer:
         for device in record.devices
         if device.identity == nic.identity
     ]
-    holders += [
-        given_entry(one, device) | said(given_word(one, device, known.nri))
-        for one in known.given
-        for device in one.devices
-        if device.peripheral.identity == nic.identity
-    ]
+    holders += _plugin_holders(nic.identity, known)
     device = known.inventory.device_by_name.get(nic.name)
     return {
         "kind": "device",
@@ -280,6 +280,16 @@ def _device_entry(nic: Nic, known: Knowledge) -> Answer:
         "attributes": _attributes(device),
         "holders": holders,
     }
+
+
+def _plugin_holders(identity: str, known: Knowledge) -> list[Answer]:
+    """Containers that were given a device by the device plugin."""
+    return [
+        given_entry(one, device) | said(given_word(one, device, known.nri))
+        for one in known.given
+        for device in one.devices
+        if device.peripheral.identity == identity
+    ]
 
 
 def _device_verdict(nic: Nic, holders: Sequence[Answer]) -> str:
@@ -305,7 +315,8 @@ def _peripheral_entry(one: Peripheral, known: Knowledge) -> Answer:
             for record in known.records
             for device in record.devices
             if device.peripheral is not None and device.peripheral.identity == one.identity
-        ],
+        ]
+        + _plugin_holders(one.identity, known),
     }
 
 

@@ -82,7 +82,10 @@ def given_word(given: Given, device: GivenDevice, nri: NriState | None) -> Word:
     if device.nic is None:
         return Word(text="is given to its container: nothing of ours is missing")
     if device.nic.stage is Stage.LENT:
-        return Word(text="is given to its container; a CNI plugin moves it, and brings it home")
+        text = "is given to its container; a CNI plugin moves it, and brings it home"
+        fault = device.nic.fault
+        late = f"; once home it was not put back, which is tried again: {fault}" if fault else ""
+        return Word(text=f"{text}{late}", rank=1 if fault else 0)
     return _nic_word(device.nic, nri, revoked=given.revoked)
 
 

@@ -456,6 +456,33 @@ def test_pod_that_asked_by_its_limits_is_told_of_as_one_with_a_claim(
     assert "resource berth.dev/modem" in found["verdict"]
 
 
+def test_lent_nic_that_was_not_put_back_tells_why() -> None:
+    """Else only the list of holds would say so."""
+
+    one = asked_for(Stage.LENT)
+    (nic,) = one.nics
+    assert nic is not None
+    stuck = one.with_nic(0, attrs.evolve(nic, fault="its name is taken"))
+    (found,) = why_view("old", known(given=[stuck]))["found"]
+
+    assert found["verdict"].endswith("which is tried again: its name is taken")
+
+
+def test_device_is_found_by_its_id_and_tells_who_was_given_it() -> None:
+    """The id is what `berth holds` and kubelet show: of a share too, of a NIC or another device."""
+
+    one = asked_for(Stage.LENT)
+    listing = attrs.evolve(one.devices[0].peripheral, ids=("0000:41:00.0::0", "0000:41:00.0::1"))
+    inventory = attrs.evolve(INVENTORY, listings=(listing,), peripherals=(modem(1),))
+    plugged = given(modem(1), uid="g2", bound=True)
+    answers = known(inventory=inventory, given=[one, plugged])
+
+    (nic,) = why_view("0000:41:00.0::1", answers)["found"]
+    (other,) = why_view("modem-1", answers)["found"]
+    assert (nic["name"], other["name"]) == (DEVICE, "modem-1")
+    assert [holder["door"] for holder in (*nic["holders"], *other["holders"])] == ["plugin"] * 2
+
+
 def test_nic_tells_who_was_given_it() -> None:
     """As it tells of a claim."""
 
