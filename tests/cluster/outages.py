@@ -65,6 +65,8 @@ def open_furnished(
         furnish(site, nic)
     berthd = site.node.start_berthd(config, activated=activated, command=command)
     berthd.wait_ready()
+    if activated:
+        site.wait_registered()
     site.wait_offered([device(nic) for nic in NICS[:nics]] if offers is None else offers)
     return berthd
 
