@@ -23,13 +23,14 @@ check: setup ## lint, types, layers, spelling, generated files
 compiler: setup
 	@tools/compiler
 
-# A unit test touches nothing but its own folder, and each of the others makes the namespaces that it
-# changes: both share two cores. A file's tests stay together, since they share what it sets up.
+# A unit test touches nothing but its own folder, so these share the two cores. The others could as
+# well, but the kernel makes and ends one namespace at a time: in two processes they take half as
+# long again.
 test-unit: compiler ## the tests of pure parts and of single libraries
 	$(BIN)/pytest -n 2 tests/unit -m 'not slow'
 
 test-integration: compiler ## those on this machine's kernel that need neither a cluster nor minutes
-	$(BIN)/pytest -n 2 --dist loadfile tests/integration -m 'not cluster and not slow'
+	$(BIN)/pytest tests/integration -m 'not cluster and not slow'
 
 test-fast: test-unit test-integration ## both of these
 
