@@ -199,6 +199,7 @@ def test_pod_deleted_by_force_keeps_its_device_until_its_container_ends(lab: Sit
     lab.wait_same(
         "states", lambda: {hold["state"] for hold in lab.listed("holds")}, states, limit_s=30
     )
+    # The one thing that is waited for is that nothing happens, and that tells nobody.
     time.sleep(OUTLAST_S)
     assert len(_holders(lab)) == 4
 

@@ -12,11 +12,12 @@ import pytest
 
 from berth.host.nvml.values import WANTED
 from berth.rehearsal.nvml import world as worlds
-from berth.rehearsal.nvml.build import build, compiler
+from berth.rehearsal.nvml.build import build
 from tests.hardware.conftest import ROOT, Gear, Report
 from tests.hardware.nvmltrace import Call, differences, from_json, to_json
 from tests.hardware.replay import world_of
 from tests.hardware.sandbox import RUNNING, last_json, sandboxed
+from tests.nvml import need_compiler
 
 VERSION_REFUSED = 25
 
@@ -63,8 +64,7 @@ def test_stand_in_can_say_the_same(
 ) -> None:
     """It is asked everything in the GPUs' place; where it answers otherwise is kept."""
 
-    if not compiler():
-        pytest.skip("SKIPPED FOR WANT OF A C COMPILER: builds the stand-in for NVML")
+    need_compiler()
     worlds.write(tmp_path / "world", world_of(calls))
     done = subprocess.run(
         [sys.executable, "-m", "tests.hardware.nvmltrace", str(build(below=tmp_path))],

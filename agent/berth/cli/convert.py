@@ -11,35 +11,26 @@ from berth.cli.output import Output
 from berth.cli.parsing import Command
 from berth.errors import ConfigError
 
-SIZE_LIMIT: Final = 1024 * 1024
-"""Largest file, in bytes: a ConfigMap is never larger."""
-
 
 def run(arguments: argparse.Namespace, output: Output) -> Exit:
     """Turn one file."""
     # Imported here: nothing else that the command does needs it.
     from berth.convert.conversion import convert
     from berth.convert.source import find
-    from berth.rehearsal.manifests import documents_of
+    from berth.rehearsal.manifests import documents_of, read_whole
 
     path = Path("/dev/stdin") if arguments.file == Path("-") else arguments.file
-    source = find(_read(path), str(path), key=arguments.key, read_yaml=documents_of)
+    source = find(
+        read_whole(path, rule="no ConfigMap is"),
+        str(path),
+        key=arguments.key,
+        read_yaml=documents_of,
+    )
     made = convert(source.document, where=source.where, prefix=_prefix(arguments.resource_prefix))
     for remark in made.remarks:
         output.remark(f"note: {remark}")
     output.raw(made.text)
     return Exit.WELL
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(SIZE_LIMIT + 1)
-    except OSError as error:
-        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
-    if len(data) > SIZE_LIMIT:
-        raise ConfigError(str(path), "is larger than 1 MiB", rule="no ConfigMap is")
-    return data
 
 
 def _prefix(text: str) -> str:

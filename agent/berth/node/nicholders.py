@@ -16,7 +16,7 @@ from berth.nic.record import NicRecord
 from berth.node.given import Given
 from berth.node.record import ClaimRecord
 from berth.node.records import Records
-from berth.node.shelf import Shelf
+from berth.node.shelf import Shelf, all_of
 
 NicHolder: TypeAlias = "ClaimRecord | Given"
 """A record with NICs in it."""
@@ -64,11 +64,8 @@ class NicHolders:
     async def locked(self, uids: Iterable[str]) -> AsyncIterator[list[NicHolder]]:
         """Those of the records that exist, locked in one order for everybody."""
         ordered = sorted(set(uids))
-        async with contextlib.AsyncExitStack() as stack:
-            for uid in ordered:
-                await stack.enter_async_context(self.lock(uid))
-            found = [self.get(uid) for uid in ordered]
-            yield [record for record in found if record is not None]
+        async with all_of(map(self.lock, ordered)):
+            yield [record for record in map(self.get, ordered) if record is not None]
 
     async def put(self, record: NicHolder) -> None:
         """Write a record, as `Shelf.put` does.

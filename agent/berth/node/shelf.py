@@ -29,6 +29,15 @@ _SUFFIX: Final = ".json"
 _log = get_log(__name__)
 
 
+@contextlib.asynccontextmanager
+async def all_of(locks: Iterable[trio.Lock]) -> AsyncIterator[None]:
+    """Hold every lock, taken in this order: one for everybody, or two may wait for each other."""
+    async with contextlib.AsyncExitStack() as stack:
+        for lock in locks:
+            await stack.enter_async_context(lock)
+        yield
+
+
 class Shelf(Generic[T]):
     """Every record of one kind, by its UID.
 
@@ -70,11 +79,8 @@ class Shelf(Generic[T]):
     async def locked(self, uids: Iterable[str]) -> AsyncIterator[list[T]]:
         """Those of the records that exist, locked in one order for everybody."""
         ordered = sorted(set(uids))
-        async with contextlib.AsyncExitStack() as stack:
-            for uid in ordered:
-                await stack.enter_async_context(self.lock(uid))
-            found = [self.get(uid) for uid in ordered]
-            yield [record for record in found if record is not None]
+        async with all_of(map(self.lock, ordered)):
+            yield [record for record in map(self.get, ordered) if record is not None]
 
     async def load(self) -> tuple[str, ...]:
         """Read every file of the folder, setting unreadable ones aside.

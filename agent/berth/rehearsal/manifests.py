@@ -59,14 +59,26 @@ def read_documents(path: Path) -> list[Any]:
     Raises:
         ConfigError: It cannot be read, or is no YAML.
     """
+    return documents_of(read_whole(path, rule="manifests are smaller"), str(path))
+
+
+def read_whole(path: Path, *, rule: str) -> bytes:
+    """A file of an operator's, of which no kind is large. Blocks on the disk.
+
+    Args:
+        rule: Why it is refused when it is larger than 1 MiB.
+
+    Raises:
+        ConfigError: It cannot be read, or is larger.
+    """
     try:
         with path.open("rb") as file:
-            text = file.read(SIZE_LIMIT + 1)
+            content = file.read(SIZE_LIMIT + 1)
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
-    if len(text) > SIZE_LIMIT:
-        raise ConfigError(str(path), "is larger than 1 MiB", rule="manifests are smaller")
-    return documents_of(text, str(path))
+    if len(content) > SIZE_LIMIT:
+        raise ConfigError(str(path), "is larger than 1 MiB", rule=rule)
+    return content
 
 
 def sort_out(documents: Iterable[Mapping[str, Any]], *, where: str) -> Manifests:

@@ -39,7 +39,7 @@ def test_machine_without_a_driver_skips_all_loudly() -> None:
     """Each test says what is wanting."""
 
     if Path("/proc/driver/nvidia/version").exists():
-        pytest.skip("this machine has a driver")
+        pytest.skip("SKIPPED FOR WANT OF A MACHINE WITHOUT A DRIVER: this one has one")
 
     code, printed = run()
 
@@ -54,7 +54,7 @@ def test_stand_in_is_tried_as_far_as_it_goes(tmp_path: Path) -> None:
     """Calls, latencies, open files and the bare root; what computes is skipped, and said so."""
 
     if os.geteuid() != 0:
-        pytest.skip("needs root: makes a mount namespace")
+        pytest.skip("SKIPPED FOR WANT OF ROOT: makes a mount namespace")
     library = nvml.library()
     cards = (
         attrs.evolve(whole(0, ADDRESSES[0]), links={0: ADDRESSES[1]}),

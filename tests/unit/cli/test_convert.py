@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from berth.cli.convert import SIZE_LIMIT
 from berth.config.document import parse
+from berth.rehearsal.manifests import SIZE_LIMIT
 from tests.unit.cli.conftest import Berth
 
 FILES = Path(__file__).parents[1] / "convert" / "golden"
