@@ -1,0 +1,1 @@
+"""How devices are: what speaks against one, the one verdict that this comes to, and how it heals."""
