@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+import os
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("unhurried")
+# Whoever waits for the fast tests tries fewer examples; CI tries them all.
+settings.register_profile("brief", settings.get_profile("unhurried"), max_examples=25)
+settings.load_profile("unhurried" if os.environ.get("CI") else "brief")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A clock that only a fixture asks for is never the test's: pytest-trio looks no further."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "autojump_clock" in item.fixturenames:
+            named = item.function.__code__.co_varnames[: item.function.__code__.co_argcount]
+            inner = getattr(item.function, "hypothesis", None)
+            if inner is None and "autojump_clock" not in named:
+                raise pytest.UsageError(f"{item.nodeid} has to ask for autojump_clock itself")

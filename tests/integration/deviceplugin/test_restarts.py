@@ -134,6 +134,7 @@ async def test_folder_that_goes_and_comes_back_is_used_again(open_bed: OpenBed) 
             assert bed.supervisor.statistics().plugins[0].failures == 0
 
 
+@pytest.mark.slow
 async def test_sockets_of_dead_processes_are_removed(open_bed: OpenBed) -> None:
     """What an earlier process of ours left is removed, what others left is not."""
 

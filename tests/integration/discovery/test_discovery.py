@@ -6,6 +6,7 @@ import signal
 import time
 from pathlib import Path
 from subprocess import run
+from typing import Final
 
 import pytest
 import trio
@@ -34,6 +35,7 @@ async def _batch(namespace: ScratchNetns, *lines: str) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_link_is_offered_soon_after_it_appears(home: ScratchNetns, watcher: Watcher) -> None:
     """And is gone as soon as it is removed."""
 
@@ -83,43 +85,48 @@ async def test_default_route_takes_the_nic_out_and_its_end_brings_it_back(
     assert gone == []
 
 
+_USES: Final = [
+    (["address add 192.0.2.7/24 dev v0"], "in-use-by-host: the host has 192.0.2.7/24 on it"),
+    (
+        [
+            "link add vx0 type vxlan id 42 remote 198.51.100.9 dstport 4789",
+            "link set v0 up",
+            "address add 198.51.100.1/24 dev v0",
+            "link set vx0 up",
+            "route add default dev vx0",
+        ],
+        "uplink: default route (table main) → vx0 → v0",
+    ),
+]
+_MORE_USES: Final = [
+    (["address add 2001:db8::7/64 dev v0 nodad"], "in-use-by-host: the host has 2001:db8:"),
+    (
+        ["link set v0 up", "route add 203.0.113.0/24 dev v0"],
+        "in-use-by-host: the host's route to 203.0.113.0/24",
+    ),
+    (
+        ["link set v0 up", "nexthop add id 5 dev v0", "route add 203.0.113.0/24 nhid 5"],
+        "in-use-by-host: the host's route to 203.0.113.0/24",
+    ),
+    (
+        ["link set v0 up", "route add ::/0 dev v0"],
+        "uplink: default route (table main) → v0",
+    ),
+    (
+        ["link set v0 up", "nexthop add id 5 dev v0", "route add default nhid 5"],
+        "uplink: default route (table main) → v0",
+    ),
+    (["link add mv0 link v0 type macvlan"], "has-children: carries mv0"),
+    (
+        ["link add br0 type bridge", "link set v0 master br0"],
+        "enslaved: belongs to br0 (bridge)",
+    ),
+]
+
+
 @pytest.mark.parametrize(
     ("lines", "reason"),
-    [
-        (["address add 192.0.2.7/24 dev v0"], "in-use-by-host: the host has 192.0.2.7/24 on it"),
-        (["address add 2001:db8::7/64 dev v0 nodad"], "in-use-by-host: the host has 2001:db8:"),
-        (
-            ["link set v0 up", "route add 203.0.113.0/24 dev v0"],
-            "in-use-by-host: the host's route to 203.0.113.0/24",
-        ),
-        (
-            ["link set v0 up", "nexthop add id 5 dev v0", "route add 203.0.113.0/24 nhid 5"],
-            "in-use-by-host: the host's route to 203.0.113.0/24",
-        ),
-        (
-            ["link set v0 up", "route add ::/0 dev v0"],
-            "uplink: default route (table main) → v0",
-        ),
-        (
-            ["link set v0 up", "nexthop add id 5 dev v0", "route add default nhid 5"],
-            "uplink: default route (table main) → v0",
-        ),
-        (["link add mv0 link v0 type macvlan"], "has-children: carries mv0"),
-        (
-            ["link add br0 type bridge", "link set v0 master br0"],
-            "enslaved: belongs to br0 (bridge)",
-        ),
-        (
-            [
-                "link add vx0 type vxlan id 42 remote 198.51.100.9 dstport 4789",
-                "link set v0 up",
-                "address add 198.51.100.1/24 dev v0",
-                "link set vx0 up",
-                "route add default dev vx0",
-            ],
-            "uplink: default route (table main) → vx0 → v0",
-        ),
-    ],
+    [*_USES, *(pytest.param(*use, marks=pytest.mark.slow) for use in _MORE_USES)],
 )
 async def test_use_by_the_host_takes_the_nic_out(
     home: ScratchNetns, watcher: Watcher, lines: list[str], reason: str
@@ -158,6 +165,7 @@ async def test_nic_that_leaves_and_comes_back_is_offered_again(
     assert back["identities"][NIC] == identity
 
 
+@pytest.mark.slow
 async def test_idle_discovery_sleeps(home: ScratchNetns, watcher: Watcher) -> None:
     """No look, no word, and no wake-up of its loop."""
 
@@ -181,6 +189,7 @@ def _switches(watcher: Watcher) -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt"))
 
 
+@pytest.mark.slow
 async def test_burst_of_a_thousand_link_events_costs_few_looks(
     home: ScratchNetns, watcher: Watcher
 ) -> None:
@@ -235,6 +244,7 @@ async def test_steady_churn_never_makes_a_nic_vanish(home: ScratchNetns, watcher
     assert watcher.now["devices"] == [NIC]
 
 
+@pytest.mark.slow
 async def test_lost_events_are_made_up_for_by_a_look(home: ScratchNetns, watcher: Watcher) -> None:
     """The reader stands still while its queue overflows, and the one event that counts is lost."""
 

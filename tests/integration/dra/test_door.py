@@ -174,6 +174,7 @@ async def test_garbage_on_the_sockets_hurts_nobody(
     assert [record for record in caplog.records if record.exc_info] == []
 
 
+@pytest.mark.slow
 async def test_missing_root_is_waited_for_and_not_made(
     open_door: OpenDoor, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -207,6 +208,7 @@ async def test_state_names_the_folder_until_kubelet_comes(open_door: OpenDoor) -
             )
 
 
+@pytest.mark.slow
 async def test_emptied_root_gets_its_sockets_back(open_door: OpenDoor) -> None:
     """A node that is reset and joined again needs no restart of the daemon."""
 

@@ -91,7 +91,7 @@ async def playing(
     ("infos", "refusals", "reason"),
     [
         ([pb.PluginInfo(type="Odd", name="d"), INFO], [False], "plugin type: Odd"),
-        ([3.0, INFO], [False], "no answer in time"),
+        pytest.param([3.0, INFO], [False], "no answer in time", marks=pytest.mark.slow),
         ([INFO], [True, False], "I refuse"),
     ],
 )
@@ -117,6 +117,7 @@ async def test_failed_registration_is_repeated_until_it_works(
     assert [note.act for note in notes].count(Act.REGISTERED) == 1
 
 
+@pytest.mark.slow
 async def test_removed_socket_unregisters_and_a_new_one_registers(
     thread: AsyncioThread, folder: Path
 ) -> None:

@@ -35,6 +35,7 @@ def run(**variables: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+@pytest.mark.slow
 def test_machine_without_a_driver_skips_all_loudly() -> None:
     """Each test says what is wanting."""
 

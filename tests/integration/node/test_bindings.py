@@ -282,6 +282,7 @@ async def test_two_gpus_of_a_claim_are_bound_in_one_letting_go(
     assert (machine.state(GPU), machine.state(OTHER)) == (HOME, HOME)
 
 
+@pytest.mark.slow
 async def test_driver_that_does_not_let_go_is_left_alone(
     machine: VfioMachine, tmp_path: Path
 ) -> None:

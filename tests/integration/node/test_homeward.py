@@ -155,6 +155,7 @@ async def test_nic_that_was_sent_home_by_hand(bed: Bed, node: Node) -> None:
     assert await node.nics.verify(record, pod.sandbox) == ("nic-0",)
 
 
+@pytest.mark.slow
 async def test_refused_return_is_tried_with_pauses(bed: Bed, tmp_path: Path) -> None:
     """Each try makes link events; taken for news they would make the next try, without end."""
 

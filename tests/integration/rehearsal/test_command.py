@@ -210,6 +210,7 @@ def test_driver_of_another_name_is_played(tmp_path: Path) -> None:
     assert "nic.example.com-metadata.json" in done.stdout
 
 
+@pytest.mark.slow
 def test_faults_of_a_claim_are_shown_as_kubelet_shows_them(tmp_path: Path) -> None:
     """All of them, in the pod's event; the exit code says that it did not work."""
 

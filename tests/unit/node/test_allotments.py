@@ -365,7 +365,9 @@ async def test_what_kubelet_cannot_tell_is_given_by_a_file(desk: Desk, inject: s
     assert desk.files.written == ["modem-0"]
     assert grant.cdi_ids == ("berth.dev/plugin-generic=modem-0",)
     assert [node.path for node in grant.edits.nodes] == ["/dev/ttyUSB1"]
-    assert grant.edits.env == ("BERTH_PLUGIN_BERTH_DEV_MODEM=berth.dev/modem:modem-0,modem-1",)
+    assert grant.edits.env == (
+        "BERTH_PLUGIN_BERTH_DEV_MODEM_F504B85C=berth.dev/modem:modem-0,modem-1",
+    )
     assert grant.edits.hooks == ()
 
 

@@ -50,15 +50,15 @@ async def lost(
     driven = Driven(UP)
     gpus = gpus_of(driven, tmp_path)
     await nursery.start(gpus.run)
-    await trio.sleep(1)
+    await gpus.peripherals.wait_value(lambda now: len(now) == 2)
     del driven.gpus[1]
     driven.functions = driven.functions[:1]
     gpus.look_again()
-    await trio.sleep(1)
+    await gpus.peripherals.wait_value(lambda now: [one.unhealthy for one in now] == ["", "lost"])
     return driven, gpus
 
 
-async def test_lost_gpu_is_forgotten(lost: tuple[Driven, Gpus]) -> None:
+async def test_lost_gpu_is_forgotten(lost: tuple[Driven, Gpus], autojump_clock: MockClock) -> None:
     """It leaves the lists for good; it is welcome again when it comes back."""
 
     driven, gpus = lost
@@ -66,19 +66,17 @@ async def test_lost_gpu_is_forgotten(lost: tuple[Driven, Gpus]) -> None:
     assert found == {NAMES[0]: "", NAMES[1]: "lost"}
 
     assert NAMES[1] in await ask(NAMES[1], *gpus.peripherals.get(), gpus=gpus)
-    await trio.sleep(1)
-    assert [one.name for one in gpus.peripherals.get()] == [NAMES[0]]
+    await gpus.peripherals.wait_value(lambda now: [one.name for one in now] == [NAMES[0]])
 
     back = Driven(UP)
     driven.gpus, driven.functions = back.gpus, back.functions
     gpus.look_again()
-    await trio.sleep(1)
-    assert [one.unhealthy for one in gpus.peripherals.get()] == ["", ""]
+    await gpus.peripherals.wait_value(lambda now: [one.unhealthy for one in now] == ["", ""])
     assert not gpus.is_lost(ADDRESSES[1])
 
 
 async def test_gpu_that_the_bus_shows_is_lost_when_nvml_lacks_it(
-    lost: tuple[Driven, Gpus],
+    lost: tuple[Driven, Gpus], autojump_clock: MockClock
 ) -> None:
     """It is listed with a reason then, and not offered any more."""
 
@@ -87,14 +85,14 @@ async def test_gpu_that_the_bus_shows_is_lost_when_nvml_lacks_it(
     gpus.look_again()
     await trio.sleep(1)
     await ask(NAMES[1], *gpus.peripherals.get(), gpus=gpus)
-    await trio.sleep(1)
 
-    assert gpus.peripherals.get()[1].exclusion == Exclusion(
-        reason="lost", detail="NVML does not list it"
-    )
+    excluded = Exclusion(reason="lost", detail="NVML does not list it")
+    await gpus.peripherals.wait_value(lambda now: now[1].exclusion == excluded)
 
 
-async def test_gpu_that_is_there_is_not_forgotten(lost: tuple[Driven, Gpus]) -> None:
+async def test_gpu_that_is_there_is_not_forgotten(
+    lost: tuple[Driven, Gpus], autojump_clock: MockClock
+) -> None:
     """Nor one about which nobody is asked now."""
 
     driven, gpus = lost
@@ -108,7 +106,9 @@ async def test_gpu_that_is_there_is_not_forgotten(lost: tuple[Driven, Gpus]) -> 
         await ask(NAMES[0], *gpus.peripherals.get(), gpus=gpus)
 
 
-async def test_lost_gpu_that_is_held_is_not_forgotten(lost: tuple[Driven, Gpus]) -> None:
+async def test_lost_gpu_that_is_held_is_not_forgotten(
+    lost: tuple[Driven, Gpus], autojump_clock: MockClock
+) -> None:
     """The ledger knows of a holder before the lists do."""
 
     _, gpus = lost
@@ -121,7 +121,9 @@ async def test_lost_gpu_that_is_held_is_not_forgotten(lost: tuple[Driven, Gpus])
     assert gpus.is_lost(ADDRESSES[1])
 
 
-async def test_part_of_a_gpu_is_not_forgotten_alone(lost: tuple[Driven, Gpus]) -> None:
+async def test_part_of_a_gpu_is_not_forgotten_alone(
+    lost: tuple[Driven, Gpus], autojump_clock: MockClock
+) -> None:
     """The refusal names the whole."""
 
     _, gpus = lost

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from berth.model.pod import Container, ContainerState, Sandbox
-from berth.node.running import Running, mark
+from berth.node.running import Running, mark, units_of
 from tests.unit.node.peripherals import RESOURCE, USER, given, modem
 
 MODEM = given(modem())
@@ -27,7 +27,20 @@ MARKED = container("c1", mark(RESOURCE, ["modem-1", "modem-0"]))
 def test_mark_is_one_entry_of_the_resource() -> None:
     """Its name is one that a shell takes, its value tells all."""
 
-    assert mark(RESOURCE, ["a", "b"]) == "BERTH_PLUGIN_BERTH_DEV_MODEM=berth.dev/modem:a,b"
+    assert mark(RESOURCE, ["a", "b"]) == "BERTH_PLUGIN_BERTH_DEV_MODEM_F504B85C=berth.dev/modem:a,b"
+
+
+def test_marks_of_resources_with_like_names_stand_beside_each_other() -> None:
+    """A variable's name knows less signs than a resource's."""
+
+    entries = [mark(name, ["a"]) for name in ("lab.dev/a-b", "lab.dev/a.b", "lab.dev/a_b")]
+    env = dict(entry.split("=", 1) for entry in entries)
+
+    assert {resource for resource, _ in units_of(env)} == {
+        "lab.dev/a-b",
+        "lab.dev/a.b",
+        "lab.dev/a_b",
+    }
 
 
 @pytest.mark.parametrize("end", ["stop", "sandbox", "unseen"])

@@ -10,6 +10,7 @@ import pynvml
 import pytest
 import trio
 
+from berth.host.nvml import listener
 from berth.host.nvml.owner import Nvml
 from berth.rehearsal.nvml.cards import divided, divisible, whole
 from berth.rehearsal.nvml.world import World
@@ -32,6 +33,12 @@ class Opened(Protocol):
 
     def __call__(self, *, hold: bool = ...) -> AbstractAsyncContextManager[Nvml]:
         """Begin."""
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """End of each session waits for the listener, which waits for events in slices."""
+    monkeypatch.setattr(listener, "SLICE_MS", 20)
 
 
 @pytest.fixture

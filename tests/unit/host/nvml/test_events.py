@@ -121,6 +121,7 @@ async def test_gpu_that_came_back_is_heard_again(
     assert again == [FULL.address, PARTED.address, OTHER.address]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [World(storm=True), World(wait_error=3)])
 async def test_storm_of_returns_does_not_spin(
     opened: Opened, show: Show, world: World, tmp_path: Path
