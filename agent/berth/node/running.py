@@ -11,6 +11,7 @@ Source: gpu-and-health.md L6, L7.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -26,10 +27,11 @@ _ENDED: Final = frozenset({ContainerState.STOPPED})
 def mark(resource: str, ids: Sequence[str]) -> str:
     """The environment entry by which a container is known to have ids of a resource.
 
-    One name per resource, since a second entry of the same name would replace the first.
+    One name per resource, since a second entry of the same name would replace the first. Names of
+    resources may differ in signs alone that no variable's name has, hence the checksum.
     """
     name = re.sub(r"[^A-Z0-9]", "_", resource.upper())
-    return f"{_MARK}{name}={resource}:{','.join(ids)}"
+    return f"{_MARK}{name}_{zlib.crc32(resource.encode()):08X}={resource}:{','.join(ids)}"
 
 
 @attrs.frozen(kw_only=True)
