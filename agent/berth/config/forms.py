@@ -202,11 +202,13 @@ class Several(Form["tuple[T, ...]"], Generic[T]):
         item: The form of one.
         least: Fewest items.
         most: Most items; far more than anyone writes, so that a mishap does not take minutes.
+        repeats: An item may stand there several times after all.
     """
 
     item: Form[T]
     least: int = 0
     most: int = 1024
+    repeats: bool = False
 
     @property
     @override
@@ -233,7 +235,7 @@ class Several(Form["tuple[T, ...]"], Generic[T]):
             item = self.item.read(raw, here)
             if item is None:
                 continue
-            if item in items:
+            if item in items and not self.repeats:
                 here.say(f"holds {here.shown(raw)} twice", mend="drop one of the two")
                 continue
             items.append(item)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from itertools import combinations
-from typing import Any, Final
+from typing import Final
 
 import attrs
 from typing_extensions import override
@@ -19,6 +19,7 @@ from berth.config.doors import Door, Inject, resource
 from berth.config.finding import Cursor, toml_text
 from berth.config.forms import Choice, Flag, Form, Several, Text, Whole, listed
 from berth.config.genericmatch import GenericMatch
+from berth.config.health import GenericHealth
 from berth.config.match import DNS_LABEL
 from berth.config.template import WORDS, Places, Template, placed
 from berth.model.device import Attribute
@@ -128,29 +129,6 @@ class Environment(Form["Mapping[str, Template]"]):
             if template is not None:
                 read[name] = template
         return read
-
-
-@attrs.frozen
-class Later(Form["Mapping[str, Any]"]):
-    """A table that a later version reads; until then it is refused by name.
-
-    Attributes:
-        what: With which issue it comes.
-    """
-
-    what: str
-
-    @property
-    @override
-    def label(self) -> str:
-        return f"not available in this version: comes with {self.what}"
-
-    @override
-    def read(self, value: object, cursor: Cursor) -> Mapping[str, Any] | None:
-        if value != {}:
-            found = "is not available in this version"
-            cursor.say(found, rule=f"it comes with {self.what}", mend="drop it")
-        return None
 
 
 @attrs.frozen(kw_only=True)
@@ -281,9 +259,7 @@ class GenericGroup:
     admin_permissions: str = key(
         PERMISSIONS, "r", "What a claim with admin access may do with the nodes."
     )
-    health: Mapping[str, Any] = key(
-        Later("the health issue"), {}, "How the devices are watched. Not available in this version."
-    )
+    health: GenericHealth = table(GenericHealth, "How the devices are watched.")
 
     def check(self, cursor: Cursor, written: Written) -> None:
         """Places that need a wildcard, paths that need leave, keys that go with a door."""
@@ -316,6 +292,8 @@ class GenericGroup:
             yield ("mounts", number, "host"), mount.host
             yield ("mounts", number, "path"), mount.path
         yield from ((("env", name), value) for name, value in self.env.items())
+        for number, word in enumerate(self.health.command):
+            yield ("health", "command", number), word
 
     def _check_outside(self, cursor: Cursor) -> None:
         if self.allow_outside_dev:

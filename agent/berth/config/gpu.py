@@ -29,6 +29,7 @@ from berth.config.forms import (
     listed,
 )
 from berth.config.gpumatch import GpuMatch, GpuType
+from berth.config.health import Times
 from berth.config.match import DNS_LABEL
 
 
@@ -177,6 +178,7 @@ class GpuGroup:
     share: GpuShare = table(GpuShare, "How one GPU is held by several.")
     vfio: GpuVfio = table(GpuVfio, "GPUs for virtual machines.")
     mig: GpuMig = table(GpuMig, "Parts of GPUs.")
+    health: Times = table(Times, "How the devices are watched.")
 
     def check(self, cursor: Cursor, written: Written) -> None:
         """A VFIO function belongs to one machine."""

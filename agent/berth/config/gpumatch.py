@@ -115,6 +115,11 @@ class GpuMatch:
         Several(item=Choice(kind=GpuType), least=1), (), "Form in which the GPU is offered."
     )
 
+    @property
+    def types(self) -> tuple[GpuType, ...]:
+        """The forms among which it selects."""
+        return self.type or tuple(GpuType)
+
     def check(self, cursor: Cursor, written: Written) -> None:
         """A group without any condition is what the table itself says."""
         if not written.given and not written.at_fault:

@@ -19,6 +19,7 @@ from berth.config.decode import Written, key, table
 from berth.config.doors import Door, Inject, resource
 from berth.config.finding import Cursor
 from berth.config.forms import AnyTable, Choice, Flag, OrEmpty, Several, Text, Whole
+from berth.config.health import NicHealth
 from berth.config.match import DNS_LABEL, NicMatch
 from berth.model.device import Attribute, NicMode
 
@@ -46,13 +47,6 @@ class ChildKind(Enum):
     MACVLAN = "macvlan"
     IPVLAN = "ipvlan"
     VLAN = "vlan"
-
-
-class CarrierSeverity(Enum):
-    """How bad a lost carrier is."""
-
-    DEGRADED = "degraded"
-    FAULT = "fault"
 
 
 def _field(text: str) -> str | None:
@@ -93,23 +87,6 @@ class NicShared:
                 rule="1M is the least that a claim takes",
                 mend="give fewer slots or more bandwidth",
             )
-
-
-@attrs.frozen(kw_only=True)
-class NicHealth:
-    """health: what counts as sick. Kept for health reports, which a later version makes."""
-
-    carrier: CarrierSeverity = key(
-        Choice(kind=CarrierSeverity),
-        CarrierSeverity.DEGRADED,
-        "How bad a lost carrier is. Without effect in this version.",
-    )
-    timeout_s: int = key(
-        Whole(least=1, most=86400),
-        60,
-        "Longest that a health report stays valid. Without effect in this version.",
-        unit="seconds",
-    )
 
 
 @attrs.frozen(kw_only=True)
@@ -227,7 +204,7 @@ class NicGroup:
         Scrub.RESTORE,
         "What is done when a NIC comes home. `restore`: everything is set as it was before.",
     )
-    health: NicHealth = table(NicHealth, "What counts as sick.")
+    health: NicHealth = table(NicHealth, "How the NICs are watched, and what counts as sick.")
     shared: NicShared = table(NicShared, "How a parent is divided; with mode `shared`.")
 
     def check(self, cursor: Cursor, written: Written) -> None:
@@ -252,8 +229,6 @@ class NicGroup:
             cursor.at("claims_deny").say(
                 f'holds "{field}", which claims_may holds as well', mend="drop one of the two"
             )
-        if "health" in written.given:
-            cursor.at("health").warn("has no effect in this version")
 
     def _check_vfio(self, cursor: Cursor, written: Written) -> None:
         """What a function that vfio-pci has cannot be asked for by, or have done to it."""

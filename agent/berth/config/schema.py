@@ -7,7 +7,7 @@ what stands here, so a key is described once. Tables about devices have a module
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,8 @@ from berth.config.forms import (
 )
 from berth.config.generic import GenericGroup, check_groups
 from berth.config.gpu import GpuTable
+from berth.config.gpumatch import GpuType
+from berth.config.health import HealthTable, Times, check_times
 from berth.config.nic import NicTable
 from berth.model.device import Attribute
 from berth.model.names import is_dns_subdomain
@@ -260,6 +262,7 @@ class Config:
         check=check_groups,
     )
     gpu: GpuTable = table(GpuTable, "NVIDIA GPUs.")
+    health: HealthTable = table(HealthTable, "How devices are watched, and what comes of it.")
 
     def check(self, cursor: Cursor, written: Written) -> None:
         """What concerns several tables."""
@@ -269,6 +272,29 @@ class Config:
         self._warn_of_closed_door(cursor)
         if self.gpu.groups and not self.gpu.enabled:
             cursor.at("gpu", "enabled").warn("is false, so no group of GPUs offers anything")
+        if "health" not in written.at_fault:
+            self._check_times(cursor)
+
+    def _check_times(self, cursor: Cursor) -> None:
+        """Times of groups, which are whole only over those of their kind."""
+        for steps, several in self._group_times():
+            here = cursor.at(*steps, "health")
+            short = [each for each in several if each.timeout_s < each.least_timeout_s]
+            if short and not any(here.at_fault()):
+                check_times(short[0], here)
+
+    def _group_times(self) -> Iterator[tuple[Steps, list[Times]]]:
+        kinds = self.health
+        for number, nics in enumerate(self.nic.groups):
+            yield ("nic", "group", number), [nics.health.over(kinds.nic).whole()]
+        for number, nodes in enumerate(self.generic):
+            kind = kinds.command if nodes.health.command else kinds.generic
+            yield ("generic", number), [nodes.health.over(kind).whole()]
+        for number, gpus in enumerate(self.gpu.groups):
+            several = [
+                kinds.vfio if each is GpuType.VFIO else kinds.gpu for each in gpus.match.types
+            ]
+            yield ("gpu", "group", number), [gpus.health.over(each).whole() for each in several]
 
     def _warn_of_closed_door(self, cursor: Cursor) -> None:
         """Groups that are for claims, where none is served."""

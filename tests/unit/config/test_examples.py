@@ -14,6 +14,7 @@ from berth.config.decode import Table, Tables, keys_of
 from berth.config.document import parse
 from berth.config.generic import GenericGroup
 from berth.config.gpu import GpuGroup
+from berth.config.health import DeviceTimes
 from berth.config.load import check
 from berth.config.match import NicMatch
 from berth.config.nicgroup import NicGroup
@@ -57,8 +58,11 @@ def test_groups_of_the_default_file_have_the_defaults() -> None:
     assert GenericGroup(name="modem", match=modems.match) == modems
     (gpus,) = config.gpu.groups
     assert GpuGroup(name="shared", match=gpus.match) == gpus
+    (device,) = config.health.devices
+    assert DeviceTimes(name=device.name) == device
     nic, gpu = attrs.evolve(config.nic, groups=()), attrs.evolve(config.gpu, groups=())
-    assert Config() == attrs.evolve(config, nic=nic, gpu=gpu, generic=())
+    health = attrs.evolve(config.health, devices=())
+    assert Config() == attrs.evolve(config, nic=nic, gpu=gpu, generic=(), health=health)
 
 
 def test_default_file_holds_every_key() -> None:

@@ -113,8 +113,9 @@ match = {}
         ),
         'agent.toml:6: [[generic]] 1 "modem": permissions is "rx": it must be a subset of "rwm"',
         (
-            'agent.toml:7: [[generic]] 1 "modem": health is not available in this version: '
-            "it comes with the health issue; drop it"
+            'agent.toml:7: [[generic]] 1 "modem": health comes to timeout_s = 90 with '
+            "interval_s = 60 and deadline_s = 2: the timeout must be at least twice the other two "
+            "together; write timeout_s = 124, or look more often"
         ),
         (
             "agent.toml:8: [[generic]] 2 lacks name: it must be given: "

@@ -264,10 +264,6 @@ def test_further_checks_are_told_with_file_and_line(tmp_path: Path) -> None:
             '5: [kubernetes] token_file is not used with credentials "kubeconfig"',
         ),
         (
-            '[[nic.group]]\nname = "a"\nmatch.name = "x"\nhealth = {}\n',
-            '4: [[nic.group]] 1 "a": health has no effect in this version',
-        ),
-        (
             '[nic]\nenabled = false\n[[nic.group]]\nname = "a"\nmatch.name = "x"\n',
             "2: [nic] enabled is false, so no group of NICs offers anything",
         ),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from berth.config.health import CarrierSeverity, NicHealth
 from berth.config.match import NicMatch
 from berth.config.nic import AliasSet, NicTable
-from berth.config.nicgroup import CarrierSeverity, NicGroup, NicHealth, NicShared
+from berth.config.nicgroup import NicGroup, NicShared
 from berth.model.device import NicMode
 from tests.unit.config.reading import read_table
 

@@ -1,0 +1,236 @@
+"""Probes subjects in turn, each by its own terms, and tells what they answer or that they do not.
+
+A source of evidence gives `Rounds` what is to be probed and how. One task keeps the times; each
+probe is a task of its own, so that one that hangs keeps nobody waiting, and there is never a second
+of a subject: what hangs once would hang again, and each would hold a thread. When it returns after
+all, its answer is told and the next comes at once.
+
+When the machine was too busy to run us, answers lie ready that nobody could take. They are taken
+before anyone's silence is told.
+
+Source: gpu-and-health.md §6.1, §6.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+import attrs
+import trio
+
+from berth.errors import BerthError
+from berth.health.finding import MESSAGE_LIMIT, Finding, Severity, cut
+from berth.health.reports import Reports
+from berth.health.schedule import NO_ANSWER, Turn, due, no_answer, silent, wake_s
+from berth.health.terms import Terms
+from berth.model.names import printable
+from berth.runtime.logs import get_log
+
+PROBE_FAILED: Final = "probe-failed"
+"""Code of the finding that a probe ended by an error."""
+
+TARDY_S: Final = 0.5
+"""So late as this, our own waking up says that nobody was run; answers get as long to come in."""
+
+_log = get_log(__name__)
+
+
+@attrs.frozen(kw_only=True)
+class Unanswerable:
+    """Nobody could ask, by no fault of the subject.
+
+    Attributes:
+        why: For people.
+    """
+
+    why: str
+
+
+@attrs.frozen(kw_only=True)
+class Watched:
+    """One subject that is probed.
+
+    Attributes:
+        terms: Its times.
+        probe: Gives all the findings of now. It ends at once when it is cancelled: what waits for
+            a thread that may hang leaves that behind (``abandon_on_cancel``). A `BerthError` of
+            its is a finding against the subject; any other exception is a defect of ours.
+        confirms: Its answers keep the verdict from expiring.
+        mend: What a person can do when it does not answer.
+    """
+
+    terms: Terms
+    probe: Callable[[], Awaitable[Sequence[Finding] | Unanswerable]]
+    confirms: bool = True
+    mend: str = "the kernel's log may say what hangs"
+
+
+@attrs.define(eq=False)
+class _Subject:
+    """What is known of one subject.
+
+    Attributes:
+        watched: ``None`` when it is watched no more and its probe is still out.
+        answer: The findings of its last answer; ``None`` before the first.
+        told: Set when something is told of it next.
+    """
+
+    watched: Watched | None
+    turn: Turn
+    answer: tuple[Finding, ...] | None = None
+    told: trio.Event = attrs.field(factory=trio.Event)
+
+    def let_go(self) -> None:
+        """Something was told: whoever waits for it goes on."""
+        self.told.set()
+        self.told = trio.Event()
+
+
+class Rounds:
+    """The probes of one source. It is a `health.reports.Prober`.
+
+    Args:
+        source: Under which findings are told; nobody else tells any under this word.
+    """
+
+    def __init__(self, reports: Reports, *, source: str) -> None:
+        self._reports = reports
+        self._source = source
+        self._subjects: dict[str, _Subject] = {}
+        self._pause = trio.CancelScope()
+        self._fresh = 0
+
+    def watch(self, subjects: Mapping[str, Watched]) -> None:
+        """This is all that is watched from now on.
+
+        A new subject is probed at once; one whose probe alone is another, when it is due.
+        """
+        for name in self._subjects.keys() - subjects.keys():
+            self._retire(name)
+        for name, watched in subjects.items():
+            known = self._subjects.get(name)
+            if known is None:
+                self._subjects[name] = _Subject(watched, Turn(terms=watched.terms))
+                continue
+            if known.watched is None:
+                known.turn = attrs.evolve(known.turn, hurried=True)
+            known.watched = watched
+            known.turn = attrs.evolve(known.turn, terms=watched.terms)
+        self._pause.cancel()
+
+    def _retire(self, name: str) -> None:
+        subject = self._subjects[name]
+        if subject.watched is None:
+            return
+        subject.watched, subject.answer = None, None
+        if not subject.turn.out:
+            del self._subjects[name]
+        self._reports.retire(name, self._source)
+        subject.let_go()
+
+    def probe_soon(self, subject: str) -> None:
+        """Probe it at once, or as soon as the probe that is out has returned."""
+        known = self._subjects.get(subject)
+        if known is not None:
+            known.turn = attrs.evolve(known.turn, hurried=True)
+            self._pause.cancel()
+
+    async def probe_now(self, subject: str) -> None:
+        """Probe it, and return when that was told; joins the probe that is out.
+
+        Returns at once where it is not watched, or its silence was told already.
+        """
+        known = self._subjects.get(subject)
+        if known is None or known.watched is None or known.turn.is_late:
+            await trio.lowlevel.checkpoint()
+            return
+        if not known.turn.out:
+            self.probe_soon(subject)
+        await known.told.wait()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Probe until cancelled."""
+        async with trio.open_nursery() as nursery:
+            task_status.started()
+            while True:
+                self._turn_round(nursery, trio.current_time())
+                with trio.CancelScope(deadline=self._wake_s()) as self._pause:
+                    await trio.sleep_forever()
+                # What is hurried is due since ever, and nobody's lateness.
+                if TARDY_S < trio.current_time() - self._pause.deadline < math.inf:
+                    await trio.sleep(TARDY_S)
+
+    def _turns(self) -> dict[str, Turn]:
+        """The turns of all that is watched; others matter no more, whenever they return."""
+        return {
+            name: each.turn for name, each in self._subjects.items() if each.watched is not None
+        }
+
+    def _wake_s(self) -> float:
+        return wake_s(self._turns())
+
+    def _turn_round(self, nursery: trio.Nursery, now_s: float) -> None:
+        """Do what is due: tell who is silent, start who is due."""
+        turns = self._turns()
+        for name in silent(turns, now_s):
+            subject = self._subjects[name]
+            if subject.watched is not None:
+                self._tell_silence(name, subject, subject.watched, now_s)
+        for name in due(turns, now_s):
+            subject = self._subjects[name]
+            if subject.watched is not None:
+                subject.turn = subject.turn.begun(now_s)
+                self._fresh += 1
+                nursery.start_soon(self._probe, name, subject, subject.watched)
+
+    async def _probe(self, name: str, subject: _Subject, watched: Watched) -> None:
+        try:
+            answer = await self._answer(name, watched)
+        finally:
+            self._fresh -= not subject.turn.is_late
+            subject.turn = subject.turn.returned()
+            if subject.watched is None:
+                del self._subjects[name]
+        if subject.watched is not None:
+            self._tell(name, subject, subject.watched, answer)
+            subject.let_go()
+        # With nobody out, deadlines are no reason to wake up.
+        next_s = min(self._pause.deadline, subject.turn.wake_s)
+        self._pause.deadline = next_s if self._fresh else self._wake_s()
+
+    async def _answer(self, name: str, watched: Watched) -> Sequence[Finding] | Unanswerable:
+        try:
+            return await watched.probe()
+        except BerthError as error:
+            message = cut(printable(str(error)), MESSAGE_LIMIT)
+            return (Finding(code=PROBE_FAILED, severity=Severity.FAULT, message=message),)
+        except Exception:  # noqa: BLE001 - a defect of one probe ends no other
+            _log.exception("probe has a defect", subject=name, source=self._source)
+            return Unanswerable(why=f"the probe of {self._source} has a defect; the log tells")
+
+    def _tell(
+        self,
+        name: str,
+        subject: _Subject,
+        watched: Watched,
+        answer: Sequence[Finding] | Unanswerable,
+    ) -> None:
+        if isinstance(answer, Unanswerable):
+            self._reports.unasked(name, self._source, answer.why)
+            return
+        subject.answer = tuple(answer)
+        self._reports.report(name, self._source, subject.answer, asked=watched.confirms)
+
+    def _tell_silence(self, name: str, subject: _Subject, watched: Watched, now_s: float) -> None:
+        """What it was found to be before still stands: nobody has seen it otherwise."""
+        self._fresh -= not subject.turn.is_late
+        subject.turn = subject.turn.told(now_s)
+        before = subject.answer
+        if before is None:
+            before = self._reports.standing(name, self._source)
+        findings = [each for each in before if each.code != NO_ANSWER]
+        findings.append(no_answer(subject.turn, now_s, mend=watched.mend))
+        self._reports.report(name, self._source, findings, asked=watched.confirms)
+        subject.let_go()
