@@ -1,1 +1,1 @@
-"""How devices are: what speaks against one, the one verdict that this comes to, and how it heals."""
+"""How devices are: what speaks against one, the one verdict on it, and how it heals."""
