@@ -12,6 +12,7 @@ import attrs
 
 from berth.config.schema import Config
 from berth.daemon.claimwork import ClaimWork
+from berth.daemon.healthwork import HealthWork
 from berth.daemon.holdings import Holdings
 from berth.deviceplugin.plugin import PluginDoor
 from berth.deviceplugin.podresources import PodResources
@@ -65,6 +66,7 @@ class Parts:
             toward=self._toward,
             own_addresses=self._own_addresses,
         )
+        self.care = HealthWork(config, self.held, boot_id=boot_id)
         self.work = ClaimWork(
             config,
             self.held,
@@ -126,6 +128,7 @@ class Parts:
         )
         self.work.claims.reload(policies_of(config.nic.groups))
         self.held.reload(config)
+        self.care.reload(config)
 
     def tell_nri(self, state: PluginState) -> None:
         """The NRI connection is like this now."""

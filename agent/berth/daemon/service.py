@@ -111,10 +111,16 @@ class Daemon:
         await self._parts.work.recovery.load()
         await self._parts.held.allotments.load()
         await self._parts.work.recovery.finish()
+        await self._parts.care.recall()
 
     def _plugins(self) -> tuple[Plugin, ...]:
         config = self._parts.config
-        plugins = [Plugin(name="node", run=self._run_node), Plugin(name="api", run=self._run_api)]
+        plugins = [
+            Plugin(name="node", run=self._run_node),
+            # After the inventory, and before anybody who gives devices away.
+            Plugin(name="health", run=self._parts.care.run),
+            Plugin(name="api", run=self._run_api),
+        ]
         if config.nic.enabled:
             nri = NriPlugin(
                 socket=config.nri.socket,

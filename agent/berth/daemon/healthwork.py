@@ -1,0 +1,64 @@
+"""Who looks after the health of devices: the owner, what reports to it, and the settings of both.
+
+A source is attached in `HealthWork.run`: it is given ``self.health`` to report to (its `Reports`),
+is started there, and is named to ``self.health.add_prober`` if it can be asked at once. A reader
+follows ``self.health.state``, and asks ``self.health.ask(name)`` before it gives a device away.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from berth.config.schema import Config
+from berth.daemon.holdings import Holdings
+from berth.health.terms import GENERIC, GPU, NIC, VFIO, Terms
+from berth.model.device import Nic
+from berth.model.peripheral import Peripheral
+from berth.node.health import Health, Watching
+from berth.node.healthfile import HealthFile
+from berth.runtime.latest import Latest
+
+
+class ByKind:
+    """How devices are watched where no group says it otherwise."""
+
+    def of_peripheral(self, one: Peripheral) -> Terms:
+        """Those of its type."""
+        return {"gpu": GPU, "mig": GPU, "vfio": VFIO}.get(one.type, GENERIC)
+
+    def of_nic(self, _nic: Nic) -> Terms:
+        """Those of every NIC."""
+        return NIC
+
+
+class HealthWork:
+    """The owner of health, and its sources.
+
+    Args:
+        boot_id: Of this boot.
+
+    Attributes:
+        terms: How devices are watched by the settings in force.
+    """
+
+    def __init__(self, config: Config, held: Holdings, *, boot_id: str) -> None:
+        self.terms: Latest[Watching] = Latest(ByKind())
+        self.health = Health(
+            inventory=held.discovery.inventory,
+            terms=self.terms,
+            file=HealthFile(config.node.state_dir / "health", boot_id=boot_id),
+        )
+
+    async def recall(self) -> None:
+        """Take up what the life before left, before anybody is told how a device is."""
+        await self.health.recall()
+
+    def reload(self, _config: Config) -> None:
+        """Take other settings."""
+        self.terms.set(ByKind())
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Judge and watch until cancelled; started when the first verdicts are told."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.health.run)
+            task_status.started()

@@ -1,0 +1,191 @@
+"""What speaks against devices as bytes of a file, and back.
+
+What an agent knew when it ended holds for the next one: its restart heals no device. A new boot
+does, apart from what a person said and what is said to be for good.
+
+Times by the clock that nobody sets mean nothing to the next process, so ages are written. Whether a
+cause was healing is not: the next one waits until its source speaks.
+
+Source: gpu-and-health.md §6.1.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from berth.errors import StateError
+from berth.health.course import Cause, Course, Flapping, Moment
+from berth.health.finding import CODE_LIMIT, OPERATOR, Finding, Severity
+from berth.health.fold import cut
+from berth.model import jsontext
+from berth.model.structure import Misfit, from_json, to_json
+
+SCHEMA: Final = 1
+"""Number of the form of today."""
+
+_DOUBLINGS: Final = 10
+
+
+@attrs.frozen(kw_only=True)
+class KeptCause:
+    """One cause.
+
+    Attributes:
+        severity: The word for it, in lower case.
+        since_s: In seconds since 1970.
+        age_s: How long it has held when it was written.
+    """
+
+    source: str
+    code: str
+    severity: str
+    message: str
+    since_s: int
+    age_s: float
+    permanent: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class KeptCourse:
+    """One subject."""
+
+    subject: str
+    causes: tuple[KeptCause, ...]
+    doublings: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class KeptCourses:
+    """Every subject against which something speaks."""
+
+    boot_id: str
+    courses: tuple[KeptCourse, ...]
+
+
+def kept_of(courses: Mapping[str, Course], *, boot_id: str, at: Moment) -> KeptCourses:
+    """What of the courses outlives this process."""
+    return KeptCourses(
+        boot_id=boot_id,
+        courses=tuple(
+            _kept(subject, course, at)
+            for subject, course in sorted(courses.items())
+            if course.causes
+        ),
+    )
+
+
+def same(one: KeptCourses | None, other: KeptCourses) -> bool:
+    """Whether two tell the same, whenever they were made."""
+    return one is not None and _ageless(one) == _ageless(other)
+
+
+def to_bytes(kept: KeptCourses) -> bytes:
+    """The file."""
+    document = {"schema": SCHEMA, "health": to_json(kept)}
+    return json.dumps(document, sort_keys=True).encode() + b"\n"
+
+
+def from_bytes(content: bytes, *, where: str) -> KeptCourses:
+    """Read a file that `to_bytes` made.
+
+    Raises:
+        StateError: It is none, or one of a newer program.
+    """
+    try:
+        document = jsontext.loads(content)
+    except ValueError as error:
+        raise StateError(where, f"is no JSON ({error})") from error
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if type(schema) is not int or schema < 1:
+        raise StateError(where, "has no schema number that was ever used")
+    if schema > SCHEMA:
+        raise StateError(where, f"has schema {schema}", rule=f"this program reads up to {SCHEMA}")
+    kept = from_json(KeptCourses, document.get("health"), where=f"{where}: health")
+    for course in kept.courses:
+        for cause in course.causes:
+            _require_sound(cause, f"{where}: {course.subject}")
+    return kept
+
+
+def recalled(kept: KeptCourses, *, boot_id: str, at: Moment) -> Mapping[str, Course]:
+    """The courses as they go on now."""
+    is_same_boot = kept.boot_id == boot_id
+    found = {each.subject: _course(each, is_same_boot, at) for each in kept.courses}
+    return {subject: course for subject, course in found.items() if course.causes}
+
+
+def _kept(subject: str, course: Course, at: Moment) -> KeptCourse:
+    return KeptCourse(
+        subject=subject,
+        causes=tuple(
+            KeptCause(
+                source=cause.source,
+                code=cause.finding.code,
+                severity=cause.severity.name.lower(),
+                message=cut(cause.finding.message),
+                since_s=cause.since.wall_s,
+                age_s=float(max(at.s - cause.since.s, 0)),
+                permanent=cause.finding.permanent,
+            )
+            for cause in course.causes
+        ),
+        doublings=course.flapping.doublings,
+    )
+
+
+def _ageless(kept: KeptCourses) -> KeptCourses:
+    courses = tuple(
+        attrs.evolve(each, causes=tuple(attrs.evolve(cause, age_s=0.0) for cause in each.causes))
+        for each in kept.courses
+    )
+    return attrs.evolve(kept, courses=courses)
+
+
+def _require_sound(cause: KeptCause, where: str) -> None:
+    if cause.severity not in _severities():
+        raise Misfit(where, f"has the severity {cause.severity!r}")
+    if not cause.code or len(cause.code.encode()) > CODE_LIMIT:
+        raise Misfit(where, f"has the code {cause.code!r}")
+    if not math.isfinite(cause.age_s) or cause.age_s < 0:
+        raise Misfit(where, f"has an age of {cause.age_s} s")
+
+
+def _severities() -> Mapping[str, Severity]:
+    return {severity.name.lower(): severity for severity in Severity}
+
+
+def _course(kept: KeptCourse, is_same_boot: bool, at: Moment) -> Course:
+    causes = (_cause(each, at) for each in kept.causes if is_same_boot or _outlives_boot(each))
+    return Course(
+        causes=tuple(sorted(causes, key=lambda cause: cause.since.s)),
+        flapping=_flapping(kept.doublings, at) if is_same_boot else Flapping(),
+    )
+
+
+def _flapping(doublings: int, at: Moment) -> Flapping:
+    """Hold times that were doubled stay so until it is quiet for long enough in this life too."""
+    if doublings < 1:
+        return Flapping()
+    return Flapping(changes=(at.s,), doublings=min(doublings, _DOUBLINGS))
+
+
+def _outlives_boot(cause: KeptCause) -> bool:
+    return cause.permanent or cause.source == OPERATOR
+
+
+def _cause(kept: KeptCause, at: Moment) -> Cause:
+    return Cause(
+        source=kept.source,
+        finding=Finding(
+            code=kept.code,
+            severity=_severities()[kept.severity],
+            message=kept.message,
+            permanent=kept.permanent,
+        ),
+        since=Moment(s=at.s - kept.age_s, wall_s=kept.since_s),
+    )

@@ -1,0 +1,293 @@
+"""How every device of the node is: sources report here, and every reader is told the same verdict.
+
+Sources report at any time and wait for nothing. One task folds what came in since it last ran, has
+it written down, and tells; it sleeps until something is reported, or until a verdict expires or a
+cause has healed. What is decided by time is decided by a clock that nobody sets.
+
+Source: gpu-and-health.md §6.1, §6.4, §6.5.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, Final, Protocol
+
+import trio
+
+from berth.errors import ClaimError
+from berth.health.cases import Cases, Watched
+from berth.health.course import Cause, Course, Moment
+from berth.health.finding import OPERATOR, Finding, Severity, wholes
+from berth.health.reports import Prober
+from berth.health.terms import Terms
+from berth.health.verdict import UNASKED, HealthState, Status, Verdict
+from berth.model.device import Nic
+from berth.model.inventory import Inventory
+from berth.model.peripheral import Peripheral
+from berth.node.healthfile import SPACING_S, HealthFile
+from berth.node.healthjournal import HealthJournal
+from berth.node.healthwords import SOURCE, survey_findings
+from berth.runtime.latest import Latest
+
+ASK_S: Final = 2.0
+"""Longest that prepare waits for a device to be asked."""
+
+PATIENCE_S: Final = 0.05
+"""Longest that telling waits for the disk: readers are to know within 100 ms (GH §6.6)."""
+
+
+class Watching(Protocol):
+    """The settings of now: by which times each device is watched."""
+
+    def of_peripheral(self, one: Peripheral) -> Terms:
+        """Those of a device that stays where it is."""
+        ...
+
+    def of_nic(self, nic: Nic) -> Terms:
+        """Those of a NIC."""
+        ...
+
+
+class Health:
+    """The owner of all that is known of health; what sources report to (`health.reports.Reports`).
+
+    Args:
+        inventory: Which devices there are.
+        terms: How they are watched.
+        file: Where causes outlive the process; ``None`` to keep nothing.
+        wall: The clock on the wall, for texts.
+
+    Attributes:
+        state: The verdict on every device; set once however much was reported at one moment.
+    """
+
+    def __init__(
+        self,
+        *,
+        inventory: Latest[Inventory],
+        terms: Latest[Watching],
+        file: HealthFile | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.state: Latest[HealthState] = Latest(HealthState())
+        self._inventory = inventory
+        self._terms = terms
+        self._file = file
+        self._wall = wall
+        self._cases = Cases()
+        self._journal = HealthJournal()
+        self._probers: list[Prober] = []
+        self._holders: Mapping[str, tuple[str, ...]] = {}
+        self._surveyed: Mapping[str, tuple[Finding, ...]] = {}
+        self._stirred = trio.Event()
+        self._unwritten = trio.Event()
+        self._tried: Latest[int] = Latest(0)
+
+    @property
+    def courses(self) -> Mapping[str, Course]:
+        """What is known of every subject, for views."""
+        return self._cases.courses
+
+    @property
+    def devices(self) -> Mapping[str, Watched]:
+        """Every device by name."""
+        return self._cases.devices
+
+    def courses_of(self, name: str) -> tuple[tuple[str, Course], ...]:
+        """What a device's verdict comes from, by subject; nothing where no device is so called."""
+        return self._cases.courses_of(name) if name in self._cases.devices else ()
+
+    def add_prober(self, prober: Prober) -> None:
+        """Ask this source as well when somebody needs to know now."""
+        self._probers.append(prober)
+
+    def report(
+        self, subject: str, source: str, findings: Iterable[Finding], *, asked: bool = True
+    ) -> None:
+        """See `Reports`."""
+        self._cases.report(subject, source, findings, asked=asked, at=self._now())
+        self._stirred.set()
+
+    def unasked(self, subject: str, source: str, why: str) -> None:
+        """See `Reports`."""
+        self._cases.unasked(subject, source, why, at=self._now())
+        self._stirred.set()
+
+    def retire(self, subject: str, source: str) -> None:
+        """See `Reports`."""
+        self._cases.retire(subject, source, at=self._now())
+        self._stirred.set()
+
+    def standing(self, subject: str, source: str) -> tuple[Finding, ...]:
+        """See `Reports`."""
+        return self._cases.of(subject).standing(source)
+
+    async def ask(self, name: str) -> Verdict:
+        """The verdict on a device, for whoever is to have it now.
+
+        Where nobody knows, the device is asked, for at most `ASK_S`; then it is as it is.
+        """
+        verdict = self._cases.verdict(name, self._now()) or UNASKED
+        if verdict.status is not Status.UNKNOWN or name not in self._cases.devices:
+            await trio.lowlevel.checkpoint()
+            return verdict
+        await self.probe_now(name)
+        return self._cases.verdict(name, self._now()) or UNASKED
+
+    async def probe_now(self, name: str) -> None:
+        """Have a device asked by everybody who can, for at most `ASK_S`."""
+        subject = self._cases.devices[name].subject
+        with trio.move_on_after(ASK_S):
+            async with trio.open_nursery() as nursery:
+                for prober in self._probers:
+                    for each in (subject, *wholes(subject)):
+                        nursery.start_soon(prober.probe_now, each)
+
+    async def set_by_operator(self, name: str, code: str, message: str) -> None:
+        """Take a person's word against a device; it is on disk before it counts as said.
+
+        Raises:
+            ClaimError: No device is so called.
+            HostError: The disk refused; nothing has changed.
+        """
+        subject = self._subject(name)
+        said = Finding(code=code, severity=Severity.FAULT, message=message)
+        standing = [one for one in self.standing(subject, OPERATOR) if one.code != code]
+        await self._change(
+            lambda cases: cases.report(
+                subject, OPERATOR, (*standing, said), asked=False, at=self._now()
+            )
+        )
+
+    async def clear(self, name: str, code: str = "") -> tuple[str, ...]:
+        """Drop what a person said against a device, or every cause of one code, whoever named it.
+
+        Whoever named such a cause has to ask anew before the device counts as well.
+
+        Returns:
+            The codes that were dropped; empty when there was nothing to drop.
+
+        Raises:
+            ClaimError: No device is so called.
+            HostError: The disk refused; nothing has changed.
+        """
+        self._subject(name)
+
+        def drops(cause: Cause) -> bool:
+            return cause.finding.code == code if code else cause.source == OPERATOR
+
+        each = self._cases.courses_of(name)
+        subjects = [subject for subject, course in each if any(map(drops, course.causes))]
+        dropped = {c.finding.code for _, course in each for c in course.causes if drops(c)}
+
+        def clear(cases: Cases) -> None:
+            for subject in subjects:
+                cases.clear(subject, drops, self._now())
+
+        if subjects:
+            await self._change(clear)
+        return tuple(sorted(dropped))
+
+    async def recall(self) -> None:
+        """Take up what the life before left; before anybody is told anything."""
+        if self._file is not None:
+            self._cases = Cases(await self._file.recall(self._now()))
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Tell every change until cancelled; started when the first state is told."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._follow, self._inventory)
+            nursery.start_soon(self._follow, self._terms)
+            if self._file is not None:
+                nursery.start_soon(self._write_when_due, self._file)
+            self._survey()
+            await self._tell()
+            task_status.started()
+            while True:
+                with trio.move_on_at(min(self._cases.due_s, self._journal.due_s)):
+                    await self._stirred.wait()
+                await self._tell()
+
+    async def _tell(self) -> None:
+        """Fold what came, have it written, and tell it."""
+        self._stirred = trio.Event()
+        self._cases.state(self._now())
+        if self._file is not None and self._file.is_behind(self._cases.courses, self._now()):
+            tried = self._tried.version
+            self._unwritten.set()
+            with trio.move_on_after(PATIENCE_S):
+                await self._tried.wait_changed(tried)
+        now = self._now()
+        state = self._cases.state(now)
+        self.state.set(state)
+        self._journal.tell(state, self._holders, now_s=now.s)
+
+    async def _write_when_due(self, file: HealthFile) -> None:
+        while True:
+            await self._unwritten.wait()
+            self._unwritten = trio.Event()
+            await file.write_or_note(lambda: self._cases.courses, self._now())
+            self._tried.set(self._tried.get() + 1)
+            await trio.sleep(SPACING_S)
+
+    async def _change(self, change: Callable[[Cases], None]) -> None:
+        """Change what is known on disk first, then in memory."""
+        if self._file is not None:
+
+            def changed() -> Mapping[str, Course]:
+                cases = self._cases.copy()
+                change(cases)
+                return cases.courses
+
+            await self._file.write(changed, self._now())
+        change(self._cases)
+        self._stirred.set()
+
+    async def _follow(self, news: Latest[Any]) -> None:
+        version = news.version
+        while True:
+            version = await news.wait_changed(version)
+            self._survey()
+            self._stirred.set()
+
+    def _survey(self) -> None:
+        """Take the devices and the surveys' words of now."""
+        inventory, terms = self._inventory.get(), self._terms.get()
+        nics: Sequence[Nic] = inventory.nics
+        self._cases.know(
+            {
+                **{n.name: Watched(subject=n.identity, terms=terms.of_nic(n)) for n in nics},
+                **{
+                    one.name: Watched(subject=one.identity, terms=terms.of_peripheral(one))
+                    for one in inventory.peripherals
+                },
+            }
+        )
+        self._holders = {one.name: one.held_by for one in (*nics, *inventory.peripherals)}
+        here = {one.identity for one in (*nics, *inventory.peripherals)}
+        self._take_words(here, survey_findings(inventory))
+
+    def _take_words(self, here: Set[str], found: Mapping[str, tuple[Finding, ...]]) -> None:
+        """Report what the surveys say of each device; what heals of it is theirs until it has."""
+        for subject in self._surveyed.keys() - here:
+            self.retire(subject, SOURCE)
+        before = [s for s, course in self._cases.courses.items() if course.standing(SOURCE)]
+        subjects = here & {*found, *self._surveyed, *before}
+        for subject in subjects:
+            if found.get(subject, ()) != self._surveyed.get(subject):
+                self.report(subject, SOURCE, found.get(subject, ()), asked=False)
+        self._surveyed = {s: found.get(s, ()) for s in subjects if self.standing(s, SOURCE)}
+
+    def _subject(self, name: str) -> str:
+        device = self._cases.devices.get(name)
+        if device is None:
+            raise ClaimError(
+                name,
+                "is no device of this node",
+                mend="`berth devices` lists them",
+            )
+        return device.subject
+
+    def _now(self) -> Moment:
+        return Moment(s=trio.current_time(), wall_s=int(self._wall()))

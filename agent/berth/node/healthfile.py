@@ -1,0 +1,101 @@
+"""The file of what speaks against devices, read at start and written as it changes.
+
+Evidence goes on without the disk: a file that cannot be read is set aside and costs what it told, a
+disk that refuses is told once and holds nothing up. What an operator asks for is on disk before it
+is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from berth.errors import BerthError, HostError
+from berth.health.course import Course, Moment
+from berth.health.document import KeptCourses, from_bytes, kept_of, recalled, same, to_bytes
+from berth.runtime.files import Folder
+from berth.runtime.logs import get_log
+
+NAME: Final = "causes.json"
+
+SPACING_S: Final = 1.0
+"""Least time between two writes that nobody asked for: a storm of evidence wears no disk out."""
+
+_log = get_log(__name__)
+
+
+class HealthFile:
+    """What is on disk.
+
+    Args:
+        folder: Where the file is; made when it is first written.
+        boot_id: Of this boot.
+    """
+
+    def __init__(self, folder: Path, *, boot_id: str) -> None:
+        self._folder = Folder(folder)
+        self._boot_id = boot_id
+        self._written: KeptCourses | None = None
+        self._writing = trio.Lock()
+        self._refused = False
+
+    async def recall(self, at: Moment) -> Mapping[str, Course]:
+        """What the life before left, as far as it still holds."""
+        try:
+            content = await self._folder.read(NAME)
+        except HostError as error:
+            _log.warning("what spoke against devices is lost", reason=error)
+            return {}
+        if content is None:
+            return {}
+        try:
+            kept = from_bytes(content, where=str(self._folder.path / NAME))
+        except BerthError as error:
+            aside = await self._set_aside()
+            _log.warning("what spoke against devices is lost", reason=error, file=aside)
+            return {}
+        self._written = kept if kept.boot_id == self._boot_id else None
+        return recalled(kept, boot_id=self._boot_id, at=at)
+
+    def is_behind(self, courses: Mapping[str, Course], at: Moment) -> bool:
+        """Whether the file tells less or other than this."""
+        if self._written is None and not any(course.causes for course in courses.values()):
+            return False
+        return not same(self._written, kept_of(courses, boot_id=self._boot_id, at=at))
+
+    async def write(self, known: Callable[[], Mapping[str, Course]], at: Moment) -> None:
+        """Write what is known at the moment at which the disk is free.
+
+        A cancel is served before or after, never between.
+
+        Raises:
+            HostError: The disk refused; the old file stays.
+        """
+        async with self._writing:
+            kept = kept_of(known(), boot_id=self._boot_id, at=at)
+            with trio.CancelScope(shield=True):
+                await self._folder.make()
+                await self._folder.write(NAME, to_bytes(kept))
+            self._written = kept
+            self._refused = False
+
+    async def write_or_note(self, known: Callable[[], Mapping[str, Course]], at: Moment) -> None:
+        """The same; a disk that refuses is told once, until it takes something again."""
+        try:
+            await self.write(known, at)
+        except HostError as error:
+            if not self._refused:
+                _log.warning(
+                    "what speaks against devices is not noted down, so a restart may forget it",
+                    reason=error,
+                )
+            self._refused = True
+
+    async def _set_aside(self) -> str:
+        try:
+            return f"kept as {await self._folder.quarantine(NAME)}"
+        except HostError as error:
+            return f"left where it is: {error}"
