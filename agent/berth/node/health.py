@@ -33,6 +33,9 @@ from berth.runtime.latest import Latest
 ASK_S: Final = 2.0
 """Longest that prepare waits for a device to be asked."""
 
+LAST_S: Final = 2.0
+"""Longest that the end waits for the disk to take what it lacks."""
+
 PATIENCE_S: Final = 0.05
 """Longest that telling waits for the disk: readers are to know within 100 ms (GH §6.6)."""
 
@@ -57,6 +60,7 @@ class Health:
         terms: How they are watched.
         file: Where causes outlive the process; ``None`` to keep nothing.
         wall: The clock on the wall, for texts.
+        patience_s: Longest that telling waits for the disk.
 
     Attributes:
         state: The verdict on every device; set once however much was reported at one moment.
@@ -69,12 +73,14 @@ class Health:
         terms: Latest[Watching],
         file: HealthFile | None = None,
         wall: Callable[[], float] = time.time,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.state: Latest[HealthState] = Latest(HealthState())
         self._inventory = inventory
         self._terms = terms
         self._file = file
         self._wall = wall
+        self._patience_s = patience_s
         self._cases = Cases()
         self._journal = HealthJournal()
         self._probers: list[Prober] = []
@@ -197,8 +203,8 @@ class Health:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Tell every change until cancelled; started when the first state is told."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._follow, self._inventory)
-            nursery.start_soon(self._follow, self._terms)
+            for news in (self._inventory, self._terms):
+                nursery.start_soon(self._follow, news, news.version)
             if self._file is not None:
                 nursery.start_soon(self._write_when_due, self._file)
             self._survey()
@@ -216,7 +222,7 @@ class Health:
         if self._file is not None and self._file.is_behind(self._cases.courses, self._now()):
             tried = self._tried.version
             self._unwritten.set()
-            with trio.move_on_after(PATIENCE_S):
+            with trio.move_on_after(self._patience_s):
                 await self._tried.wait_changed(tried)
         now = self._now()
         state = self._cases.state(now)
@@ -224,12 +230,17 @@ class Health:
         self._journal.tell(state, self._holders, now_s=now.s)
 
     async def _write_when_due(self, file: HealthFile) -> None:
-        while True:
-            await self._unwritten.wait()
-            self._unwritten = trio.Event()
-            await file.write_or_note(lambda: self._cases.courses, self._now())
-            self._tried.set(self._tried.get() + 1)
-            await trio.sleep(SPACING_S)
+        try:
+            while True:
+                await self._unwritten.wait()
+                self._unwritten = trio.Event()
+                await file.write_or_note(lambda: self._cases.courses, self._now())
+                self._tried.set(self._tried.get() + 1)
+                await trio.sleep(SPACING_S)
+        finally:
+            with trio.move_on_after(LAST_S, shield=True):
+                if file.is_behind(self._cases.courses, self._now()):
+                    await file.write_or_note(lambda: self._cases.courses, self._now())
 
     async def _change(self, change: Callable[[Cases], None]) -> None:
         """Change what is known on disk first, then in memory."""
@@ -244,8 +255,7 @@ class Health:
         change(self._cases)
         self._stirred.set()
 
-    async def _follow(self, news: Latest[Any]) -> None:
-        version = news.version
+    async def _follow(self, news: Latest[Any], version: int) -> None:
         while True:
             version = await news.wait_changed(version)
             self._survey()
