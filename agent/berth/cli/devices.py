@@ -11,10 +11,21 @@ from berth.cli.asking import NoDaemon, ask
 from berth.cli.exits import Exit
 from berth.cli.output import Output
 from berth.cli.parsing import Command, add_json
-from berth.cli.wording import listed
+from berth.cli.wording import health_word, listed
 from berth.config.load import CONFIG
 
-HEADS: Final = ("DEVICE", "KIND", "GROUP", "PLACE", "PCI", "DRIVER", "DOOR", "OFFERED", "HOLDER")
+HEADS: Final = (
+    "DEVICE",
+    "KIND",
+    "GROUP",
+    "PLACE",
+    "PCI",
+    "DRIVER",
+    "DOOR",
+    "OFFERED",
+    "HEALTH",
+    "HOLDER",
+)
 
 
 def run(arguments: argparse.Namespace, output: Output) -> Exit:
@@ -72,6 +83,7 @@ def _row(device: Mapping[str, Any]) -> tuple[str, ...]:
         device["driver"] or "-",
         device["door"],
         _offered(device),
+        _health(device),
         listed(device["held_by"], empty="-"),
     )
 
@@ -84,6 +96,12 @@ def _offered(device: Mapping[str, Any]) -> str:
     if not reason:
         return "yes" if device["offered"] else "no"
     return f"while held; then {reason}" if device["offered"] else reason
+
+
+def _health(device: Mapping[str, Any]) -> str:
+    """The verdict; nobody looks at what no group selects."""
+    is_watched = device["group"] or device["held_by"]
+    return health_word(device["verdict"]) if is_watched else "-"
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -101,9 +119,9 @@ COMMAND: Final = Command(
     summary="every device of this machine, offered or the reason why not",
     description="Lists every NIC of this machine, every virtual link that a group names, and every "
     "device node that a group of [[generic]] selects: its name in slices, its kind, the group that "
-    "takes it, by which door it is asked for, and whether it is offered, or why not. The "
-    f"running daemon is asked; without one the machine is looked at by {CONFIG}, and the command "
-    "says so.",
+    "takes it, by which door it is asked for, whether it is offered, or why not, and its health. "
+    f"The running daemon is asked; without one the machine is looked at by {CONFIG}, and the "
+    "command says so.",
     arguments=_add_arguments,
     run=run,
     examples=(

@@ -10,7 +10,7 @@ from berth.cli.asking import ask
 from berth.cli.exits import Exit
 from berth.cli.output import Output
 from berth.cli.parsing import Command, add_json
-from berth.cli.wording import listed, tallied
+from berth.cli.wording import health_word, listed, tallied
 from berth.errors import ConfigError
 
 
@@ -54,6 +54,7 @@ def _device(subject: Mapping[str, Any]) -> Iterator[str]:
     device = subject["device"]
     yield f"device {subject['name']} ({device['identity']})"
     yield from _verdict(subject)
+    yield from _health(device)
     for key in (
         "kind",
         "group",
@@ -80,6 +81,14 @@ def _path(subject: Mapping[str, Any]) -> Iterator[str]:
     for opinion in subject["groups"]:
         says = opinion["says"] or "all its conditions hold"
         yield f"  group {opinion['group']}: {says}"
+
+
+def _health(device: Mapping[str, Any]) -> Iterator[str]:
+    verdict = device["verdict"]
+    if verdict is not None and (device["group"] or device["held_by"]):
+        yield f"  health: {health_word(verdict)}"
+        if verdict["message"]:
+            yield f"    {verdict['message']}"
 
 
 _SHAPES: Final = {"device": _device, "node": _path}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
@@ -32,3 +33,13 @@ def tallied(counts: Mapping[str, int]) -> str:
     """``2 uplink, 1 enslaved``: the larger first."""
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     return listed(f"{count} {name}" for name, count in ordered)
+
+
+def health_word(verdict: Mapping[str, Any] | None) -> str:
+    """A verdict in a word, and its reason: ``unhealthy (xid-48)``; ``-`` without a verdict."""
+    if verdict is None:
+        return "-"
+    word, reason = verdict["status"], verdict["reason"]
+    if word == "healthy" and reason:
+        word = "degraded"
+    return f"{word} ({reason})" if reason else str(word)

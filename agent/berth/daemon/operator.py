@@ -12,6 +12,7 @@ import trio
 from berth import __version__
 from berth.control import Event, Verb
 from berth.daemon.configfile import ConfigFile, read_config
+from berth.daemon.healthverbs import HealthVerbs
 from berth.daemon.parts import Parts
 from berth.deviceplugin.plugin import ResourceStatistics
 from berth.errors import ConfigError, Faults
@@ -69,12 +70,13 @@ class Operator:
         """What the operator's command may ask."""
         return {
             "device": self._device,
-            "devices": _answer(lambda _: devices_view(self._parts.held.discovery.inventory.get())),
+            "devices": _answer(lambda _: self._devices()),
             "gpu": self._gpu,
             "holds": _answer(lambda _: self._holds()),
             "reload": self._reload,
             "status": _answer(lambda _: status_view(self._state())),
             "why": self._why,
+            **HealthVerbs(self._parts.care.health, self._parts.held.discovery.inventory).verbs(),
         }
 
     async def _device(self, request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:
@@ -90,6 +92,7 @@ class Operator:
                 "device", f"is asked to {action!r}", rule="it is forget, with the device's name"
             )
         held = self._parts.held
+        one = held.discovery.inventory.get().peripheral_by_name.get(name)
         done = await forget(
             name,
             inventory=held.discovery.inventory.get(),
@@ -97,6 +100,9 @@ class Operator:
             gpus=held.gpus,
             stock=held.stock,
         )
+        if one is not None:
+            # What comes to its place is another one.
+            self._parts.care.health.forget(one.identity)
         _log.info("device forgotten by the operator", device=name)
         return {"done": done}
 
@@ -120,6 +126,11 @@ class Operator:
             )
         session = gpus.grip.session
         return {"session": f"{session.state.value} {session.detail}".strip()}
+
+    def _devices(self) -> Mapping[str, Any]:
+        return devices_view(
+            self._parts.held.discovery.inventory.get(), self._parts.care.health.state.get()
+        )
 
     def _holds(self) -> Mapping[str, Any]:
         held = self._parts.held
@@ -210,6 +221,7 @@ class Operator:
             nri=self._parts.nri.get(),
             publication=publisher.statistics() if publisher is not None else None,
             api=self._parts.gateway.identity,
+            health=self._parts.care.health.state.get(),
         )
 
 

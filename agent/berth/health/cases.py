@@ -106,6 +106,12 @@ class Cases:
         if subject in self._courses:
             self._change(subject, at, lambda course: course.retired(source, at))
 
+    def forget(self, subject: str) -> None:
+        """What stood for a subject and its parts is gone for good; what comes there is another."""
+        for each in tuple(self._courses):
+            if subject in {each, *wholes(each)}:
+                self._put(each, self._courses[each], Course())
+
     def clear(self, subject: str, drops: Callable[[Cause], bool], at: Moment) -> None:
         """A person has said that causes are over."""
         if subject in self._courses:

@@ -211,18 +211,21 @@ class Course:
             asked: Whose answers count: its own, or a whole's for a part that nobody asks;
                 ``None`` where nobody is asked, so that time alone heals.
         """
-        hold_s = self.flapping.hold_s(recover_after_s)
-        kept = tuple(cause for cause in self.causes if self._heals_s(cause, hold_s, asked) > at.s)
-        changed = self if kept == self.causes else self._becoming(kept, at)
+        changed = self
+        if self.causes:
+            heals = self._heals(recover_after_s, asked)
+            kept = tuple(cause for cause in self.causes if heals[cause.severity] > at.s)
+            changed = self if len(kept) == len(self.causes) else self._becoming(kept, at)
         quiet = changed.flapping.settled(at.s)
         return changed if quiet == changed.flapping else attrs.evolve(changed, flapping=quiet)
 
     def due_s(self, *, recover_after_s: float, asked: Course | None) -> float:
         """When `settled` changes it, if nobody says anything until then; infinity if never."""
-        hold_s = self.flapping.hold_s(recover_after_s)
-        heals = (self._heals_s(cause, hold_s, asked) for cause in self.causes)
         quiet_s = self.flapping.quiet_s if self.flapping.doublings else _NEVER
-        return min((*heals, quiet_s))
+        if not self.causes:
+            return quiet_s
+        heals = self._heals(recover_after_s, asked)
+        return min(quiet_s, *(heals[cause.severity] for cause in self.causes))
 
     def _of(self, source: str) -> list[Cause]:
         return [cause for cause in self.causes if cause.source == source]
@@ -248,15 +251,18 @@ class Course:
             answers=(*self.answers, at.s)[-PROBES:],
         )
 
-    def _heals_s(self, cause: Cause, hold_s: float, asked: Course | None) -> float:
-        """When a cause is over: nothing as bad is named, for long enough, and by enough answers."""
-        gone = [other.gone_s for other in self.causes if other.severity >= cause.severity]
-        well_s = max((_NEVER if s is None else s for s in gone), default=_NEVER)
-        if asked is not None:
-            answers = [s for s in asked.answers if s >= well_s]
-            if len(answers) < PROBES:
-                return _NEVER
-        return well_s + hold_s
+    def _heals(self, recover_after_s: float, asked: Course | None) -> Mapping[Severity, float]:
+        """When causes of each severity are over: nothing as bad is named, and for long enough."""
+        hold_s = self.flapping.hold_s(recover_after_s)
+        found: dict[Severity, float] = {}
+        well_s = -_NEVER
+        for severity in sorted(Severity, reverse=True):
+            gone = (cause.gone_s for cause in self.causes if cause.severity is severity)
+            well_s = max((well_s, *(_NEVER if s is None else s for s in gone)))
+            answers = asked.answers if asked is not None else (_NEVER,) * PROBES
+            is_proven = sum(s >= well_s for s in answers) >= PROBES
+            found[severity] = well_s + hold_s if is_proven else _NEVER
+        return found
 
 
 def asked_of(courses: Iterable[Course]) -> Course | None:

@@ -75,9 +75,9 @@ def expires_s(courses: Sequence[Course], terms: Terms, at: Moment) -> float:
 
 def cut(text: str, rest: str = "", *, limit: int = MESSAGE_LIMIT) -> str:
     """A text within the limit in bytes, with its rest whole where there is room for it."""
-    end = rest.encode()[:limit]
+    end = rest.encode("utf-8", "replace")[:limit]
     room = limit - len(end)
-    head = text.encode()
+    head = text.encode("utf-8", "replace")
     if len(head) > room:
         mark = "…".encode()
         head = head[: max(room - len(mark), 0)] + mark[:room]

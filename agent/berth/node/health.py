@@ -18,14 +18,14 @@ import trio
 from berth.errors import ClaimError
 from berth.health.cases import Cases, Watched
 from berth.health.course import Cause, Course, Moment
-from berth.health.finding import OPERATOR, Finding, Severity, wholes
+from berth.health.finding import OPERATOR, Finding, Severity
 from berth.health.reports import Prober
 from berth.health.terms import Terms
 from berth.health.verdict import UNASKED, HealthState, Status, Verdict
 from berth.model.device import Nic
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
-from berth.node.healthfile import SPACING_S, HealthFile
+from berth.node.healthfile import HealthFile
 from berth.node.healthjournal import HealthJournal
 from berth.node.healthwords import SOURCE, survey_findings
 from berth.runtime.latest import Latest
@@ -57,6 +57,7 @@ class Health:
         terms: How they are watched.
         file: Where causes outlive the process; ``None`` to keep nothing.
         wall: The clock on the wall, for texts.
+        patience_s: Longest that telling waits for the disk.
 
     Attributes:
         state: The verdict on every device; set once however much was reported at one moment.
@@ -69,20 +70,20 @@ class Health:
         terms: Latest[Watching],
         file: HealthFile | None = None,
         wall: Callable[[], float] = time.time,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.state: Latest[HealthState] = Latest(HealthState())
         self._inventory = inventory
         self._terms = terms
         self._file = file
         self._wall = wall
+        self._patience_s = patience_s
         self._cases = Cases()
         self._journal = HealthJournal()
         self._probers: list[Prober] = []
         self._holders: Mapping[str, tuple[str, ...]] = {}
         self._surveyed: Mapping[str, tuple[Finding, ...]] = {}
         self._stirred = trio.Event()
-        self._unwritten = trio.Event()
-        self._tried: Latest[int] = Latest(0)
 
     @property
     def courses(self) -> Mapping[str, Course]:
@@ -128,21 +129,29 @@ class Health:
 
         Where nobody knows, the device is asked, for at most `ASK_S`; then it is as it is.
         """
-        verdict = self._cases.verdict(name, self._now()) or UNASKED
-        if verdict.status is not Status.UNKNOWN or name not in self._cases.devices:
-            await trio.lowlevel.checkpoint()
-            return verdict
-        await self.probe_now(name)
+        await trio.lowlevel.checkpoint()
+        if self.verdict(name).status is Status.UNKNOWN:
+            await self.probe_now(name)
+        return self.verdict(name)
+
+    def verdict(self, name: str) -> Verdict:
+        """The verdict on a device by all that was reported until now."""
         return self._cases.verdict(name, self._now()) or UNASKED
+
+    def forget(self, subject: str) -> None:
+        """Drop all that is known of a subject and its parts: another device is in its place."""
+        self._cases.forget(subject)
+        self._stirred.set()
 
     async def probe_now(self, name: str) -> None:
         """Have a device asked by everybody who can, for at most `ASK_S`."""
-        subject = self._cases.devices[name].subject
+        await trio.lowlevel.checkpoint()
+        subjects = [subject for subject, _ in self.courses_of(name)]
         with trio.move_on_after(ASK_S):
             async with trio.open_nursery() as nursery:
                 for prober in self._probers:
-                    for each in (subject, *wholes(subject)):
-                        nursery.start_soon(prober.probe_now, each)
+                    for subject in subjects:
+                        nursery.start_soon(prober.probe_now, subject)
 
     async def set_by_operator(self, name: str, code: str, message: str) -> None:
         """Take a person's word against a device; it is on disk before it counts as said.
@@ -197,10 +206,10 @@ class Health:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Tell every change until cancelled; started when the first state is told."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._follow, self._inventory)
-            nursery.start_soon(self._follow, self._terms)
+            for news in (self._inventory, self._terms):
+                nursery.start_soon(self._follow, news, news.version)
             if self._file is not None:
-                nursery.start_soon(self._write_when_due, self._file)
+                nursery.start_soon(self._file.run, lambda: self._cases.courses, self._now)
             self._survey()
             await self._tell()
             task_status.started()
@@ -214,22 +223,12 @@ class Health:
         self._stirred = trio.Event()
         self._cases.state(self._now())
         if self._file is not None and self._file.is_behind(self._cases.courses, self._now()):
-            tried = self._tried.version
-            self._unwritten.set()
-            with trio.move_on_after(PATIENCE_S):
-                await self._tried.wait_changed(tried)
+            with trio.move_on_after(self._patience_s):
+                await self._file.wait_tried()
         now = self._now()
         state = self._cases.state(now)
         self.state.set(state)
         self._journal.tell(state, self._holders, now_s=now.s)
-
-    async def _write_when_due(self, file: HealthFile) -> None:
-        while True:
-            await self._unwritten.wait()
-            self._unwritten = trio.Event()
-            await file.write_or_note(lambda: self._cases.courses, self._now())
-            self._tried.set(self._tried.get() + 1)
-            await trio.sleep(SPACING_S)
 
     async def _change(self, change: Callable[[Cases], None]) -> None:
         """Change what is known on disk first, then in memory."""
@@ -244,8 +243,7 @@ class Health:
         change(self._cases)
         self._stirred.set()
 
-    async def _follow(self, news: Latest[Any]) -> None:
-        version = news.version
+    async def _follow(self, news: Latest[Any], version: int) -> None:
         while True:
             version = await news.wait_changed(version)
             self._survey()

@@ -17,9 +17,13 @@ from berth.errors import BerthError, HostError
 from berth.health.course import Course, Moment
 from berth.health.document import KeptCourses, from_bytes, kept_of, recalled, same, to_bytes
 from berth.runtime.files import Folder
+from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 
 NAME: Final = "causes.json"
+
+LAST_S: Final = 2.0
+"""Longest that the end waits for the disk to take what it lacks."""
 
 SPACING_S: Final = 1.0
 """Least time between two writes that nobody asked for: a storm of evidence wears no disk out."""
@@ -40,6 +44,8 @@ class HealthFile:
         self._boot_id = boot_id
         self._written: KeptCourses | None = None
         self._writing = trio.Lock()
+        self._wanted = trio.Event()
+        self._tries: Latest[int] = Latest(0)
         self._refused = False
 
     async def recall(self, at: Moment) -> Mapping[str, Course]:
@@ -66,6 +72,28 @@ class HealthFile:
             return False
         return not same(self._written, kept_of(courses, boot_id=self._boot_id, at=at))
 
+    async def run(
+        self, known: Callable[[], Mapping[str, Course]], now: Callable[[], Moment]
+    ) -> None:
+        """Write whenever somebody waits for it, and what is left at the end."""
+        try:
+            while True:
+                await self._wanted.wait()
+                self._wanted = trio.Event()
+                await self._write_or_note(known, now())
+                self._tries.set(self._tries.get() + 1)
+                await trio.sleep(SPACING_S)
+        finally:
+            with trio.move_on_after(LAST_S, shield=True):
+                if self.is_behind(known(), now()):
+                    await self._write_or_note(known, now())
+
+    async def wait_tried(self) -> None:
+        """Have it written, and wait until the disk has taken it or refused."""
+        tries = self._tries.version
+        self._wanted.set()
+        await self._tries.wait_changed(tries)
+
     async def write(self, known: Callable[[], Mapping[str, Course]], at: Moment) -> None:
         """Write what is known at the moment at which the disk is free.
 
@@ -82,8 +110,8 @@ class HealthFile:
             self._written = kept
             self._refused = False
 
-    async def write_or_note(self, known: Callable[[], Mapping[str, Course]], at: Moment) -> None:
-        """The same; a disk that refuses is told once, until it takes something again."""
+    async def _write_or_note(self, known: Callable[[], Mapping[str, Course]], at: Moment) -> None:
+        """Write; a disk that refuses is told once, until it takes something again."""
         try:
             await self.write(known, at)
         except HostError as error:

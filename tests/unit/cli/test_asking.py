@@ -25,6 +25,7 @@ from berth.node.views import (
 )
 from berth.runtime.supervisor import Phase, PluginStatus, SupervisorStatistics
 from tests.unit.cli.conftest import Berth, Serve, golden
+from tests.unit.node.views.illness import HEALTH
 from tests.unit.node.views.scenes import (
     DISCONNECTED,
     INVENTORY,
@@ -83,7 +84,7 @@ def test_status_for_programs(berth: Berth, daemon: Serve) -> None:
 def test_devices(berth: Berth, daemon: Serve) -> None:
     """A table with a line per device; warnings go to the side."""
 
-    daemon({"devices": devices_view(INVENTORY)})
+    daemon({"devices": devices_view(INVENTORY, HEALTH)})
     ran = berth("devices")
 
     assert (ran.code, ran.out) == (0, golden("devices.txt", ran.out))
@@ -101,7 +102,7 @@ def test_devices_when_a_held_one_would_not_be_offered(berth: Berth, daemon: Serv
 
     assert "  while held; then uplink: x  " in lines[2]
     assert " pf, shared " in lines[2]
-    assert lines[3].split()[-2:] == ["no", "-"]
+    assert lines[3].split()[-3:] == ["no", "-", "-"]
     assert lines[-1] == "Bandwidth of shared NICs is accounted among claims, and not enforced."
 
 
@@ -179,7 +180,11 @@ REFUSED = Trouble(
             why_view("web", known(claim_record(nic_record()), troubles=(REFUSED,))),
             0,
         ),
-        ("device", why_view("ens1f0", known(claim_record(nic_record(Stage.ATTACHED)))), 0),
+        (
+            "device",
+            why_view("ens1f0", known(claim_record(nic_record(Stage.ATTACHED)), health=HEALTH)),
+            0,
+        ),
         ("excluded", why_view("eth0", known()), 0),
         ("unknown", why_view("nobody", known(nri=DISCONNECTED)), 1),
         (

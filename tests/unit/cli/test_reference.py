@@ -16,10 +16,11 @@ from berth.cli.looking import check_config
 from berth.cli.parsing import EPILOG, make_parser
 from berth.config.document import parsed
 from berth.nic.record import Stage
-from berth.node.views import devices_view, holds_view, status_view, why_view
+from berth.node.views import devices_view, health_view, holds_view, status_view, why_view
 from berth.rehearsal.manifests import read_manifests
 from berth.runtime.supervisor import Phase
 from tests.unit.cli.test_asking import REFUSED
+from tests.unit.node.views.illness import HEALTH, courses_of
 from tests.unit.node.views.scenes import INVENTORY, claim_record, nic_record
 from tests.unit.node.views.test_views import WELL
 from tests.unit.node.views.test_why import known
@@ -85,7 +86,8 @@ def keys_of(value: Any) -> Iterator[str]:
     ("verb", "answer"),
     [
         ("status", status_view(WELL)),
-        ("devices", devices_view(INVENTORY)),
+        ("devices", devices_view(INVENTORY, HEALTH)),
+        ("health.list", health_view(HEALTH, INVENTORY, courses_of)),
         ("holds", holds_view([RECORD], [])),
         ("why", why_view("web", known(RECORD, troubles=(REFUSED,)))),
         ("why", why_view("ens1f0", known(RECORD))),
@@ -96,8 +98,8 @@ def test_page_tells_every_key_of_an_answer(verb: str, answer: dict[str, Any]) ->
 
     text = CONTROL.read_text(encoding="utf-8")
     section = text.partition(f"## `{verb}`\n")[2].partition("\n## ")[0]
-    for other in ("status", "devices", "holds"):
-        if f"as in `{other}`" in section:
+    for other in ("status", "devices", "holds", "health.list"):
+        if f"as in `{other}`" in section or f"as in [`{other}`]" in section:
             section += text.partition(f"## `{other}`\n")[2].partition("\n## ")[0]
 
     assert {key for key in keys_of(answer) if f"`{key}`" not in section} == set()

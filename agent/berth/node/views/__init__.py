@@ -6,6 +6,7 @@ and the daemon hands in what its parts tell of themselves. The form of the answe
 """
 
 from berth.node.views.devices import devices_view
+from berth.node.views.health import health_view, verdict_entry
 from berth.node.views.holds import holds_view
 from berth.node.views.nodes import nodes_view
 from berth.node.views.reload import reload_view
@@ -22,9 +23,11 @@ __all__ = [
     "Trouble",
     "Troubles",
     "devices_view",
+    "health_view",
     "holds_view",
     "nodes_view",
     "reload_view",
     "status_view",
+    "verdict_entry",
     "why_view",
 ]

@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from berth.health.verdict import HealthState
 from berth.model.device import Nic
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Door, Peripheral
+from berth.node.views.health import verdict_entry
 
 
-def devices_view(inventory: Inventory) -> dict[str, Any]:
-    """Every NIC that was seen or is held, and every other device that a group selects."""
+def devices_view(inventory: Inventory, health: HealthState | None = None) -> dict[str, Any]:
+    """Every NIC that was seen or is held, and every other device that a group selects.
+
+    Args:
+        health: How they are; ``None`` where nobody judges that.
+    """
+    entries = [
+        *(peripheral_entry(one, inventory) for one in inventory.peripherals),
+        *(device_entry(nic, inventory) for nic in inventory.nics),
+    ]
     return {
         "devices": [
-            *(peripheral_entry(one, inventory) for one in inventory.peripherals),
-            *(device_entry(nic, inventory) for nic in inventory.nics),
+            entry | {"verdict": verdict_entry(health.of(entry["name"])) if health else None}
+            for entry in entries
         ],
         "warnings": list(inventory.warnings),
     }

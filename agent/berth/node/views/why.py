@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from berth.health.verdict import HealthState
 from berth.kube.api import Identity
 from berth.model.device import Device, Nic, Version
 from berth.model.inventory import Inventory
@@ -23,6 +24,7 @@ from berth.node.views.devices import (
     peripheral_entry,
     peripherals_summary,
 )
+from berth.node.views.health import verdict_entry
 from berth.node.views.holds import claim_state, given_entry, given_state, hold_entry, pods_of
 from berth.node.views.mends import mend_for
 from berth.node.views.status import NriState, Publication, connection_troubles
@@ -50,6 +52,7 @@ class Knowledge:
         nri: ``None`` before the first look, or without the plugin.
         publication: ``None`` while nothing is published.
         api: Whom the API server knows the daemon as; ``None`` where none is asked.
+        health: How devices are; ``None`` where nobody judges that.
     """
 
     records: Sequence[ClaimRecord]
@@ -59,6 +62,7 @@ class Knowledge:
     nri: NriState | None = None
     publication: Publication | None = None
     api: Identity | None = None
+    health: HealthState | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -276,7 +280,7 @@ def _device_entry(nic: Nic, known: Knowledge) -> Answer:
         "name": nic.name,
         "verdict": _device_verdict(nic, holders),
         "mend": mend_for(nic),
-        "device": device_entry(nic, known.inventory),
+        "device": device_entry(nic, known.inventory) | _health(nic.name, known),
         "attributes": _attributes(device),
         "holders": holders,
     }
@@ -308,7 +312,7 @@ def _peripheral_entry(one: Peripheral, known: Knowledge) -> Answer:
         "name": one.name,
         "verdict": _peripheral_verdict(one),
         "mend": _PLUG_IN if one.unhealthy == ABSENT else "",
-        "device": peripheral_entry(one, known.inventory),
+        "device": peripheral_entry(one, known.inventory) | _health(one.name, known),
         "attributes": _attributes(device),
         "holders": [
             hold_entry(record, device) | said(device_word(record, device, known.nri))
@@ -333,6 +337,10 @@ def _peripheral_verdict(one: Peripheral) -> str:
     if len(one.held_by) < one.slots:
         return f"{one.name} is offered, {one.slots - len(one.held_by)} of {one.slots} free.{held}"
     return f"{one.name} is held by {'; '.join(one.held_by)}"
+
+
+def _health(name: str, known: Knowledge) -> Answer:
+    return {"verdict": verdict_entry(known.health.of(name)) if known.health else None}
 
 
 def _attributes(device: Device | None) -> Mapping[str, Any]:

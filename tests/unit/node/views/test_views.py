@@ -96,6 +96,7 @@ def test_devices_are_told_whole() -> None:
         "reason": "uplink",
         "detail": "default route (table main) → eth0",
         "held_by": [],
+        "verdict": None,
     }
     assert (held["offered"], held["held_by"]) == (True, ["default/net"])
     assert (free["offered"], free["reason"]) == (True, "")
