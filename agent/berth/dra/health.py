@@ -106,6 +106,7 @@ class HealthStreams:
         self._clock = clock
         self._streams: list[_Stream] = []
         self._last = Told()
+        self._made: tuple[HealthState, tuple[Place, ...], tuple[DeviceReport, ...]] | None = None
         self._sent = dict.fromkeys((dialect.version for dialect in DIALECTS), 0)
         self._displaced = 0
         self._unread = 0
@@ -217,13 +218,16 @@ class HealthStreams:
         return self._newest()
 
     def _newest(self) -> tuple[int, tuple[DeviceReport, ...]]:
-        """What is to be told now, and the version of its state."""
+        """What is to be told now, made once for all streams, and the version of its state."""
         places = tuple(self._places())
         if len(places) > DEVICES_LIMIT:
             self._complain(
                 "kubelet is not told of all devices", devices=len(places), limit=DEVICES_LIMIT
             )
-        return self._state.version, reports_of(self._state.get(), places)
+        state = self._state.get()
+        if self._made is None or self._made[0] is not state or self._made[1] != places:
+            self._made = (state, places, reports_of(state, places))
+        return self._state.version, self._made[2]
 
     def _complain(self, event: str, **facts: object) -> None:
         now = trio.current_time()
