@@ -22,12 +22,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
 from typing import Final
 
 import attrs
 
 from berth.dra.origin import pool_of
+from berth.health.fold import shown
 from berth.health.verdict import HealthState, Status
 from berth.model.claim import DeviceResult
 from berth.model.device import Device
@@ -82,17 +82,17 @@ class DeviceReport:
 
 
 def places_of(
-    node: str | None, devices: Iterable[Device], held: Iterable[DeviceResult]
+    node: str, devices: Iterable[Device], held: Iterable[DeviceResult]
 ) -> tuple[Place, ...]:
     """Which devices are told of: all that claims hold, in a slice or not, and all that are offered.
 
     Args:
-        node: The node's name, ``None`` where it is not known yet and nothing is published.
+        node: The node's name, empty where it is not known yet and nothing is published.
         devices: What is offered.
         held: What claims hold, under the names of then.
     """
     places = dict.fromkeys(Place(pool=one.pool, device=one.device) for one in held)
-    if node is not None:
+    if node:
         offered = (Place(pool=pool_of(node, one.type), device=one.name) for one in devices)
         places |= dict.fromkeys(offered)
     return tuple(places)
@@ -173,8 +173,7 @@ class Told:
 
 
 def _mark(silence_s: float, time_s: float) -> str:
-    when = datetime.fromtimestamp(time_s, timezone.utc)
-    return f"told again since {when:%Y-%m-%dT%H:%M:%SZ}, after a silence of {silence_s:.0f} s"
+    return f"told again since {shown(int(time_s))}, after a silence of {silence_s:.0f} s"
 
 
 def _text(message: str, mark: str) -> str:

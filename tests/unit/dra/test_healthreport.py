@@ -54,7 +54,7 @@ def test_devices_told_of_are_those_held_and_those_offered() -> None:
         ("n/nic", "nic-0002"),
         ("n", "mig-00-0"),
     ]
-    assert places_of(None, (nic(1),), held) == places[:2]
+    assert places_of("", (nic(1),), held) == places[:2]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_report_that_lapsed_is_marked_until_something_changes() -> None:
 
     old = Told(reports=(report(), report("nic-0", timeout_s=90)), at_s=0.0)
     late = old.following(old.reports, now_s=40.0, **LATER)
-    mark = "told again since 2027-01-15T08:00:00Z, after a silence of 40 s"
+    mark = "told again since 2027-01-15 08:00:00 UTC, after a silence of 40 s"
     assert texts(late) == {"gpu-0": mark, "nic-0": ""}
 
     again = late.following(old.reports, now_s=50.0, time_s=LATER["time_s"] + 10)
@@ -178,7 +178,7 @@ def test_mark_is_never_cut() -> None:
     text = texts(old.following(old.reports, now_s=40.0, **LATER))["gpu-0"]
 
     assert len(text.encode()) <= MESSAGE_LIMIT
-    assert text.endswith("... (told again since 2027-01-15T08:00:00Z, after a silence of 40 s)")
+    assert text.endswith("... (told again since 2027-01-15 08:00:00 UTC, after a silence of 40 s)")
 
 
 def test_message_is_cut_as_kubelet_cuts() -> None:
