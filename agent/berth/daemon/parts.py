@@ -85,7 +85,11 @@ class Parts:
             thread=thread,
             places=Places(root=config.kubelet.root, driver=config.dra.driver),
             claims=self.work.claims,
-            health=HealthStreams(self.care.health.state, places=self._judged),
+            health=HealthStreams(
+                self.care.health.state,
+                places=self._judged,
+                news=(self.publisher, self.held.discovery.inventory, self.held.records.changes),
+            ),
             private=runtime,
             inherited=inherited,
             versions=[version.value for version in config.dra.versions],

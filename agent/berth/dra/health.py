@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 import trio
@@ -49,6 +49,8 @@ GATHER_S: Final = 0.02
 
 QUIET_S: Final = 60.0
 """Between two complaints about the same, in seconds."""
+
+Versions: TypeAlias = "tuple[int, ...]"
 
 _log = get_log(__name__)
 
@@ -89,8 +91,8 @@ class HealthStreams:
     Args:
         state: How they are.
         places: Gives the devices that are told of, the most important ones first
-            (`healthreport.places_of`); asked whenever something may have changed, so it must be
-            quick.
+            (`healthreport.places_of`); asked at each message and each piece of news.
+        news: What changes when those devices may have.
         clock: Gives seconds since 1970.
     """
 
@@ -99,9 +101,11 @@ class HealthStreams:
         state: Latest[HealthState],
         *,
         places: Callable[[], Iterable[Place]],
+        news: Iterable[Latest[Any]] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._state = state
+        self._news: tuple[Latest[Any], ...] = (state, *news)
         self._places = places
         self._clock = clock
         self._streams: list[_Stream] = []
@@ -176,10 +180,10 @@ class HealthStreams:
             self._complain("too many health streams, the oldest is ended", limit=STREAMS_LIMIT)
 
     async def _tell(self, stream: _Stream, call: Call, send: Send[Any]) -> None:
-        version, reports = self._newest()
+        seen, reports = self._newest()
         while True:
             await self._send(stream, reports, call, send)
-            version, reports = await self._wait_due(stream.told, version)
+            seen, reports = await self._wait_due(stream.told, seen)
 
     async def _send(
         self, stream: _Stream, reports: tuple[DeviceReport, ...], call: Call, send: Send[Any]
@@ -199,26 +203,28 @@ class HealthStreams:
         stream.told = told
         self._sent[stream.dialect.version] += 1
 
-    async def _wait_due(self, told: Told, version: int) -> tuple[int, tuple[DeviceReport, ...]]:
+    async def _wait_due(
+        self, told: Told, seen: Versions
+    ) -> tuple[Versions, tuple[DeviceReport, ...]]:
         """Wait until there is something else to tell, or the same has to be told again.
 
         Args:
-            version: Of the state that was told.
+            seen: What `_newest` gave with what was told.
 
         Returns:
-            What is to be told, and the version of its state.
+            What `_newest` gives by then.
         """
         with trio.move_on_at(told.due_s):
             while True:
-                await self._state.wait_changed(version)
+                await _wait_any(self._news, seen)
                 await trio.sleep(GATHER_S)
-                version, reports = self._newest()
+                seen, reports = self._newest()
                 if reports != told.reports:
-                    return version, reports
+                    return seen, reports
         return self._newest()
 
-    def _newest(self) -> tuple[int, tuple[DeviceReport, ...]]:
-        """What is to be told now, made once for all streams, and the version of its state."""
+    def _newest(self) -> tuple[Versions, tuple[DeviceReport, ...]]:
+        """What is to be told now, made once for all streams, and the news that it knows of."""
         places = tuple(self._places())
         if len(places) > DEVICES_LIMIT:
             self._complain(
@@ -227,10 +233,22 @@ class HealthStreams:
         state = self._state.get()
         if self._made is None or self._made[0] is not state or self._made[1] != places:
             self._made = (state, places, reports_of(state, places))
-        return self._state.version, self._made[2]
+        return tuple(one.version for one in self._news), self._made[2]
 
     def _complain(self, event: str, **facts: object) -> None:
         now = trio.current_time()
         if now - self._complained_s.get(event, -math.inf) >= QUIET_S:
             self._complained_s[event] = now
             _log.warning(event, **facts)
+
+
+async def _wait_any(news: Iterable[Latest[Any]], seen: Versions) -> None:
+    """Wait until one of them is of another version than was seen."""
+    async with trio.open_nursery() as nursery:
+
+        async def first(one: Latest[Any], version: int) -> None:
+            await one.wait_changed(version)
+            nursery.cancel_scope.cancel()
+
+        for one, version in zip(news, seen, strict=True):
+            nursery.start_soon(first, one, version)

@@ -69,6 +69,7 @@ class Bed:
 
     state: Latest[HealthState] = attrs.field(factory=lambda: Latest(state(a=WELL)))
     names: list[str] = attrs.field(factory=lambda: ["a"])
+    held: Latest[int] = attrs.field(factory=lambda: Latest(0))
     streams: HealthStreams = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -76,6 +77,7 @@ class Bed:
         self.streams = HealthStreams(
             self.state,
             places=lambda: [Place(pool="n", device=name) for name in self.names],
+            news=[self.held],
             clock=lambda: 1_800_000_000.0 + trio.current_time(),
         )
 
@@ -162,6 +164,25 @@ async def test_change_and_back_within_a_moment_is_nothing(autojump_clock: MockCl
         await trio.sleep(1)
 
     assert reader.times == [0]
+
+
+async def test_device_that_comes_or_goes_is_told_at_once(autojump_clock: MockClock) -> None:
+    """And news of devices that changes nothing is not."""
+
+    bed, reader = Bed(), Reader()
+    async with bed.reading(reader):
+        await trio.sleep(1)
+        bed.held.set(1)
+        await trio.sleep(1)
+        bed.names.append("b")
+        bed.held.set(2)
+        await trio.sleep(1)
+        bed.names.remove("a")
+        bed.held.set(3)
+        await trio.sleep(1)
+
+    assert reader.times == [0, 2 + GATHER_S, 3 + GATHER_S]
+    assert [[name for name, _, _ in one] for one in reader.told] == [["a"], ["a", "b"], ["b"]]
 
 
 async def test_old_evidence_is_repeated_with_its_own_age(autojump_clock: MockClock) -> None:
