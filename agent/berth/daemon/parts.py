@@ -16,6 +16,8 @@ from berth.daemon.healthwork import HealthWork
 from berth.daemon.holdings import Holdings
 from berth.deviceplugin.plugin import PluginDoor
 from berth.deviceplugin.podresources import PodResources
+from berth.dra.health import HealthStreams
+from berth.dra.healthreport import Place, places_of
 from berth.dra.plugin import DraPlugin
 from berth.dra.publisher import Publisher
 from berth.dra.registration import Places
@@ -83,6 +85,11 @@ class Parts:
             thread=thread,
             places=Places(root=config.kubelet.root, driver=config.dra.driver),
             claims=self.work.claims,
+            health=HealthStreams(
+                self.care.health.state,
+                places=self._judged,
+                news=(self.publisher, self.held.discovery.inventory, self.held.records.changes),
+            ),
             private=runtime,
             inherited=inherited,
             versions=[version.value for version in config.dra.versions],
@@ -107,6 +114,15 @@ class Parts:
             is_live=self.running.is_live,
             boot_id=boot_id,
             new_uid=lambda: uuid.uuid4().hex,
+        )
+
+    def _judged(self) -> tuple[Place, ...]:
+        """The devices whose health kubelet is told."""
+        publisher = self.publisher.get()
+        return places_of(
+            publisher.choice.name if publisher is not None else "",
+            self.held.discovery.inventory.get().devices,
+            (device.result for record in self.held.records.all() for device in record.devices),
         )
 
     def _hooks(self, pods: PodResources) -> PodHooks:

@@ -61,4 +61,9 @@ class Origin:
 
     def pool_of(self, device_type: str) -> str:
         """The pool that devices of a type belong to."""
-        return f"{self.node_name}/nic" if device_type in NIC_TYPES else self.node_name
+        return pool_of(self.node_name, device_type)
+
+
+def pool_of(node: str, device_type: str) -> str:
+    """The pool of a node that devices of a type belong to."""
+    return f"{node}/nic" if device_type in NIC_TYPES else node

@@ -7,7 +7,7 @@ kubelet's calls wait in them. They are opened in the order that kubelet needs: c
 before it is told that they are. Kubelet's root directory is kubelet's to make; until it is there
 the plugin waits, and below it makes the driver's own folders.
 
-Source: KC §1.2, §1.8; cases.md 1, 2; daemon.md §3, §5.
+Source: KC §1.2, §1.3, §1.8; cases.md 1, 2; daemon.md §3, §5.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Final
 import attrs
 import trio
 
+from berth.dra.health import HealthStatistics, HealthStreams
 from berth.dra.publisher import Publisher
 from berth.dra.registration import Places, Registration, RegistrationState
 from berth.dra.service import VERSIONS, ClaimService, DraService, DraStatistics
@@ -52,12 +53,14 @@ class DraPluginStatistics:
         registration: What kubelet last said.
         claims: What was done with claims.
         door: Of the socket for claims; kubelet keeps one connection to it.
+        health: Of the streams that tell of devices' health; ``None`` where none are offered.
         missing_root: Kubelet's root directory, while it is missing.
     """
 
     registration: RegistrationState
     claims: DraStatistics
     door: DoorStatistics
+    health: HealthStatistics | None = None
     missing_root: Path | None = None
 
     def __str__(self) -> str:
@@ -76,6 +79,7 @@ class DraPlugin:
         places: Where kubelet looks.
         claims: Who prepares claims.
         publisher: Who publishes the devices; ``None`` where somebody else runs it.
+        health: Who tells kubelet of devices' health; ``None`` where nobody does.
         private: Folder for grpcio's own sockets, which nobody else writes.
         inherited: Listening sockets handed in, by path; those of other paths are left alone.
         versions: Versions of kubelet's DRA service that are offered.
@@ -88,6 +92,7 @@ class DraPlugin:
         places: Places,
         claims: ClaimService,
         publisher: Publisher | None = None,
+        health: HealthStreams | None = None,
         private: Path,
         inherited: Mapping[Path, socket.socket] | None = None,
         versions: Sequence[str] = VERSIONS,
@@ -98,9 +103,14 @@ class DraPlugin:
         self._publisher = publisher
         self._private = private
         self._service = DraService(claims, versions=versions)
-        # Health streams, when they are served, add their services and their tokens here.
+        self._health = health
         self._services = self._service.services()
-        self._registration = Registration(places, tokens=self._service.tokens)
+        tokens = self._service.tokens
+        if health is not None:
+            # Behind those of claims: that is the order of kubelet's own helper, KC §1.3.
+            self._services += health.services()
+            tokens += health.tokens
+        self._registration = Registration(places, tokens=tokens)
         self._dra_door = FrontDoor(path=places.dra_socket, inherited=handed.get(places.dra_socket))
         self._registration_door = FrontDoor(
             path=places.registration_socket, inherited=handed.get(places.registration_socket)
@@ -196,6 +206,7 @@ class DraPlugin:
             registration=self._registration.state.get(),
             claims=self._service.statistics(),
             door=self._dra_door.statistics(),
+            health=self._health.statistics() if self._health is not None else None,
             missing_root=self._places.root if self._missing_root else None,
         )
 

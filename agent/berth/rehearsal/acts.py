@@ -133,7 +133,9 @@ class Acts:
             self._pods.append(pod)
             count = await checks.prepared(stage, pod)
             devices = ", ".join(d.device for answer in pod.prepared.values() for d in answer)
-            self._report.stage("prepared", f"{devices}; {count} CDI names for its containers")
+            told = await checks.told(stage, pod)
+            names = f"{devices}; {count} CDI names for its containers"
+            self._report.stage("prepared", names, *told)
         with self._named("attached"):
             try:
                 await stage.pods.run_sandbox(pod)

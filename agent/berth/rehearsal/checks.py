@@ -93,6 +93,25 @@ async def prepared(stage: Stage, pod: Pod) -> int:
     return count
 
 
+async def told(stage: Stage, pod: Pod) -> tuple[str, ...]:
+    """Wait until kubelet was told how each device of the pod's claims is; gives it in words.
+
+    Raises:
+        HostError: It was not told of one after the limit.
+    """
+    driver = stage.cluster.driver
+    devices = [device for ref in pod.claims.values() for device in pod.prepared[ref.uid]]
+    wanted = {(driver, device.pool, device.device) for device in devices}
+    statuses = stage.kubelet.health.statuses
+    with trio.move_on_after(LIMIT_S):
+        await statuses.wait_value(lambda now: wanted <= now.keys())
+    said = statuses.get()
+    missing = sorted(device for _, _, device in wanted - said.keys())
+    if missing:
+        raise HostError("kubelet", f"is not told how {', '.join(missing)} is")
+    return tuple(f"the pod's status says of {key[2]}: {said[key]}" for key in sorted(wanted))
+
+
 async def returned(facts: Mapping[str, LinkFacts]) -> None:
     """Wait until each NIC is home, exactly as it was.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import attrs
 import pytest
 import trio
 
+from berth.dra.health import HealthStreams
 from berth.dra.history import NodeHistory
 from berth.dra.nodename import NodeChoice
 from berth.dra.plugin import DraPlugin
@@ -20,6 +21,7 @@ from berth.kube.api import Node
 from berth.model.claim import ClaimRef, PreparedClaim, PreparedDevice
 from berth.model.inventory import Inventory
 from berth.rehearsal.kubelet import Act, Kubelet, Note
+from berth.rehearsal.kubelet.health import TOKENS
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
@@ -86,21 +88,23 @@ class Door:
         """Where kubelet looks."""
         return Places(root=self.root, driver=DRIVER)
 
-    def kubelet(self) -> Kubelet:
-        """Give a new life of kubelet."""
+    def kubelet(self, *, health: Iterable[str] = TOKENS) -> Kubelet:
+        """Give a new life of kubelet, which knows these versions of the health service."""
 
         async def wipe(driver: str | None) -> None:
             await trio.lowlevel.checkpoint()
             for item in self.api.owned(driver or DRIVER):
                 self.api.drop(item.name)
 
-        return Kubelet(self.thread, root=self.root, wipe=wipe, report=self.notes.append)
+        return Kubelet(
+            self.thread, root=self.root, wipe=wipe, report=self.notes.append, health=health
+        )
 
     @asynccontextmanager
-    async def kubelet_running(self) -> AsyncIterator[Kubelet]:
+    async def kubelet_running(self, *, health: Iterable[str] = TOKENS) -> AsyncIterator[Kubelet]:
         """Let a kubelet live while the block runs."""
         async with trio.open_nursery() as nursery:
-            kubelet = self.kubelet()
+            kubelet = self.kubelet(health=health)
             await nursery.start(kubelet.run)
             yield kubelet
             nursery.cancel_scope.cancel()
@@ -129,6 +133,7 @@ def open_door(thread: AsyncioThread, folder: Path) -> OpenDoor:
         inherited: dict[Path, socket.socket] | None = None,
         versions: tuple[str, ...] = ("v1", "v1beta1"),
         api: FakeApi | None = None,
+        health: HealthStreams | None = None,
     ) -> AsyncIterator[Door]:
         if root is None:
             root = folder / "kubelet"
@@ -150,6 +155,7 @@ def open_door(thread: AsyncioThread, folder: Path) -> OpenDoor:
             places=Places(root=root, driver=DRIVER),
             claims=claims,
             publisher=publisher,
+            health=health,
             private=private,
             inherited=inherited,
             versions=versions,

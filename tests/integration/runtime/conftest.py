@@ -105,6 +105,16 @@ class Stage:
             self._leave(request.value)
             raise
 
+    async def flood(self, request: StringValue, call: Call, send: Send[BytesValue]) -> None:
+        """Send much until one reply is not taken within 0.1 s, then refuse."""
+        self._enter(request.value, call)
+        while True:
+            with trio.move_on_after(0.1) as limit:
+                await send(BytesValue(value=b"x" * 8_000_000))
+            if limit.cancelled_caught:
+                self._leave(request.value)
+                raise RpcError("flood", "you do not read", code=Status.DEADLINE_EXCEEDED)
+
     def service(self) -> Service:
         """Give the table."""
         words = {"request": StringValue, "reply": StringValue}
@@ -117,6 +127,9 @@ class Stage:
                 Method(name="Double", request=BytesValue, reply=BytesValue, handler=self.double),
                 StreamMethod(name="Count", handler=self.count, **words),
                 StreamMethod(name="Watch", handler=self.watch, **words),
+                StreamMethod(
+                    name="Flood", request=StringValue, reply=BytesValue, handler=self.flood
+                ),
             ),
         )
 

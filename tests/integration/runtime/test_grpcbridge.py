@@ -230,6 +230,29 @@ async def test_stream_when_the_reader_stops(
         await stage.wait_cancelled("inf")
 
 
+async def test_stream_that_was_given_up_while_it_was_not_read(
+    thread: AsyncioThread, server: GrpcServer, stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client that reads again gets what was on its way, and then how the stream ended."""
+
+    async with open_channel(thread, server.path) as channel:
+        request = StringValue(value="a")
+        async with channel.stream("/test.Stage/Flood", request, BytesValue) as replies:
+            await stage.wait_cancelled("a")
+            with trio.fail_after(10):
+                reply = await replies.__anext__()
+                with pytest.raises(RpcError) as caught:
+                    await replies.__anext__()
+        assert await ask(channel, "Echo", "b") == "b"
+
+    assert (caught.value.code, caught.value.found) == (
+        Status.DEADLINE_EXCEEDED,
+        "flood: you do not read",
+    )
+    assert len(reply.value) == 8_000_000
+    assert caplog.records == []
+
+
 async def test_channel_when_nobody_listens(thread: AsyncioThread, tmp_path: Path) -> None:
     """A missing server is UNAVAILABLE at once, unless the caller wants to wait for it."""
 

@@ -3,7 +3,8 @@
 It looks for registration sockets each second, asks, tells the outcome and keeps one connection to
 each driver (`registry`). Claims are prepared over it with kubelet's own deadline (`calls`), and
 slices are deleted when kubelet deletes them (`kubelet`): all of the node's at its start, a driver's
-after 30 s without it. One object is one life of kubelet; a restart is the end of `Kubelet.run` and
+after 30 s without it. What drivers tell of their devices' health is read and remembered (`health`,
+`healthinfo`). One object is one life of kubelet; a restart is the end of `Kubelet.run` and
 a new object.
 
 Its device manager is a life of its own beside it (`devices`): extended resources, the admission of
@@ -11,7 +12,7 @@ pods that ask for them, and PodResources (`podlist`).
 
 Left out: pods that use claims, and their retries; the rehearsal's story plays them.
 
-Source: KC §1.4, §1.5, §3.2, §3.3, §3.5 (kubelet 1.37.2); §1.6, §2 (by the code).
+Source: KC §1.4, §1.5, §3.2, §3.3, §3.5, §6.2 (kubelet 1.37.2); §1.6, §2 (by the code).
 """
 
 from berth.rehearsal.kubelet.books import Allotment

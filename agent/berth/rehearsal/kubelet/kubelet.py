@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ import trio
 from berth.errors import BerthError, RemoteProtocolError
 from berth.model.claim import ClaimRef, PreparedDevice
 from berth.rehearsal.kubelet.calls import call_driver, devices_of
+from berth.rehearsal.kubelet.health import TOKENS, HealthWatch
 from berth.rehearsal.kubelet.notes import Act, Note, Report
 from berth.rehearsal.kubelet.registry import PluginRegistry
 from berth.runtime.asyncthread import AsyncioThread
@@ -35,6 +36,10 @@ class Kubelet:
         root: Kubelet's root directory.
         wipe: Deletes slices, as kubelet's own credentials may.
         report: Told of everything that is done.
+        health: Versions of the health service that it knows; none before 1.36, unless asked to.
+
+    Attributes:
+        health: What it is told of devices, and what pods say of them.
     """
 
     def __init__(
@@ -44,11 +49,17 @@ class Kubelet:
         root: Path,
         wipe: Wipe,
         report: Report = lambda _: None,
+        health: Iterable[str] = TOKENS,
     ) -> None:
+        self.health = HealthWatch(tuple(health), report=report)
         self._wipe = wipe
         self._report = report
         self._registry = PluginRegistry(
-            thread, root / "plugins_registry", report=report, tell_changed=self._look_at
+            thread,
+            root / "plugins_registry",
+            report=report,
+            tell_changed=self._look_at,
+            attend=self.health.watch,
         )
         self._present: dict[str, Latest[bool]] = {}
         self._watched: set[str] = set()

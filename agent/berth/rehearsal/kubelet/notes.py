@@ -22,6 +22,8 @@ class Act(Enum):
     PREPARED = "prepared"
     UNPREPARED = "unprepared"
     CALL_FAILED = "call failed"
+    HEALTH_TOLD = "health told"
+    HEALTH_ENDED = "health stream ended"
     LISTED = "listed"
     ADMITTED = "admitted"
     NOT_ADMITTED = "not admitted"

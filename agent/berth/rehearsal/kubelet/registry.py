@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +24,7 @@ from berth.rehearsal.kubelet.notes import Act, Note, Report
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.backoff import BackOff
 from berth.runtime.grpcbridge import GrpcChannel, open_channel
+from berth.runtime.together import together
 
 TICK_S: Final = 1.0
 """Period of the reconciler, in seconds."""
@@ -53,6 +54,7 @@ class Instance:
         token: The version of the service that is spoken with it.
         channel: The connection that is kept.
         connected: Whether it stands.
+        tokens: All that it offers.
     """
 
     driver: str
@@ -60,6 +62,7 @@ class Instance:
     token: str
     channel: GrpcChannel
     connected: bool = False
+    tokens: tuple[str, ...] = ()
 
 
 @attrs.define(eq=False)
@@ -79,6 +82,7 @@ class PluginRegistry:
         folder: The registry; made when it is missing.
         report: Told of what is done.
         tell_changed: Called when the instances of a driver, or their connections, change.
+        attend: What is done besides with each one that is registered, until it is not any more.
     """
 
     def __init__(
@@ -88,6 +92,7 @@ class PluginRegistry:
         *,
         report: Report,
         tell_changed: Callable[[str], None],
+        attend: Callable[[Instance], Awaitable[None]],
     ) -> None:
         self.instances: list[Instance] = []
         """In the order of their registration."""
@@ -95,6 +100,7 @@ class PluginRegistry:
         self._folder = folder
         self._report = report
         self._tell_changed = tell_changed
+        self._attend = attend
         self._held: dict[Path, _Held] = {}
         self._pauses: dict[Path, tuple[BackOff, float]] = {}
 
@@ -153,13 +159,14 @@ class PluginRegistry:
                     raise RemoteProtocolError(str(path), fault)
                 kept = await stack.enter_async_context(open_channel(self._thread, Path(endpoint)))
                 token = next(token for token in info.supported_versions if token in TOKENS)
-                instance = Instance(info.name, endpoint, token, kept)
+                offered = tuple(info.supported_versions)
+                instance = Instance(info.name, endpoint, token, kept, tokens=offered)
                 self._add(instance)
                 stack.callback(self._remove, instance)
                 await _notify(channel, "")
             self._pauses.pop(path, None)
             self._report(Note(act=Act.REGISTERED, subject=info.name, detail=token))
-            await self._keep(instance)
+            await together(lambda: self._keep(instance), lambda: self._attend(instance))
 
     def _add(self, instance: Instance) -> None:
         self.instances.append(instance)

@@ -231,6 +231,7 @@ class _Exchange:
         self._request = request
         self._context = context
         self._outcome: asyncio.Future[bytes | _Refusal] = asyncio.get_running_loop().create_future()
+        self._writing: asyncio.Future[None] | None = None
 
     async def relay(self) -> bytes:
         """Have trio do the work, and give its reply; in asyncio."""
@@ -242,6 +243,7 @@ class _Exchange:
             enter_trio(self._floor.token, self.scope.cancel)
             raise
         if isinstance(outcome, _Refusal):
+            await self._wait_written()
             await self._context.abort(_CODES[outcome.code], outcome.details)
         return outcome
 
@@ -281,6 +283,35 @@ class _Exchange:
     async def _send(self, reply: Message) -> None:
         data = reply.SerializeToString()
         try:
-            await self._floor.thread.run(self._context.write, data)
+            await self._floor.thread.run(self._write, data)
         except (grpc.aio.BaseError, HostError) as error:
             raise RpcError(self.call.method, "the peer is gone", code=Status.CANCELLED) from error
+
+    async def _write(self, data: bytes) -> None:
+        """Write one reply; in asyncio.
+
+        A write goes on when its sender is cancelled, since grpcio cannot take it back: it would
+        refuse to send a status while one is under way, and a client that reads again would wait
+        for the end of its stream for ever.
+        """
+        self._writing = asyncio.ensure_future(self._context.write(data))
+        self._writing.add_done_callback(_look_at)
+        await asyncio.wait({self._writing})
+        self._writing.result()
+
+    async def _wait_written(self) -> None:
+        """Wait until the client can be told how its call ended; in asyncio.
+
+        Raises:
+            asyncio.CancelledError: It has gone: grpcio takes no status either.
+        """
+        if self._writing is not None:
+            await asyncio.wait({self._writing})
+            if self._writing.exception() is not None:
+                raise asyncio.CancelledError
+
+
+def _look_at(done: asyncio.Future[None]) -> None:
+    """Keep asyncio from complaining of an error that nobody waited for: the client has gone."""
+    if not done.cancelled():
+        done.exception()

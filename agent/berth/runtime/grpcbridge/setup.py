@@ -9,6 +9,12 @@ from google.protobuf.internal import api_implementation
 MESSAGE_LIMIT: Final = 16 * 1024 * 1024
 """Largest message in bytes either way; grpcio's own 4 MiB is too small for PodResources."""
 
+CONNECTION_CALLS: Final = 512
+"""Calls of one connection at a time; its client keeps further ones back.
+
+It is half of what a server takes. grpcio cannot give up a call whose client does not read, even
+when its handler has ended, so a client that reads nothing must not be able to take all."""
+
 Options = tuple[tuple[str, int], ...]
 
 _COMMON: Final[Options] = (
@@ -21,6 +27,7 @@ SERVER_OPTIONS: Final[Options] = (
     # kubelet's client sends a PING after each answer; that is no reason to hang up.
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.so_reuseport", 0),
+    ("grpc.max_concurrent_streams", CONNECTION_CALLS),
 )
 
 
