@@ -5,20 +5,23 @@ Source: gpu-and-health.md §6.5.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, Protocol
 
 import attrs
 import trio
 
 from berth.health.taints import Rules, closes
-from berth.health.verdict import HealthState, Verdict
+from berth.health.verdict import UNASKED, HealthState, Verdict
 from berth.model.inventory import Inventory
 from berth.node.fitness import Fitness
 from berth.runtime.latest import Latest
 
 ASK_S: Final = 2.0
 """Longest that whoever wants a device is kept waiting for its answer."""
+
+PATIENCE_S: Final = 5.0
+"""How long after a start devices may take to answer for the first time."""
 
 
 class Judges(Protocol):
@@ -74,6 +77,19 @@ class Inquiry:
                 for name in wanted:
                     nursery.start_soon(ask, name)
         return {name: answers.get(name, self.state.get().of(name)) for name in wanted}
+
+    async def wait_asked(self, names: Callable[[], Iterable[str]]) -> None:
+        """Wait until of devices more is known than that nobody has asked them; `PATIENCE_S` long.
+
+        A start would else tell of each that nobody knows how it is, and take it back in a moment.
+
+        Args:
+            names: Gives those of now.
+        """
+        with trio.move_on_after(PATIENCE_S):
+            await self.state.wait_value(
+                lambda state: all(state.of(name).reason != UNASKED.reason for name in names())
+            )
 
     async def require(self, names: Collection[str]) -> Fitness:
         """Refuse what is sick, and what is asked and says nothing.

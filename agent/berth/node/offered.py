@@ -11,19 +11,17 @@ Source: gpu-and-health.md §6.5, §6.6.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import attrs
 import trio
 
 from berth.health.taints import Rules, taints_of
-from berth.health.verdict import UNASKED, HealthState
+from berth.health.verdict import HealthState
 from berth.model.device import Device
 from berth.model.inventory import Inventory
+from berth.node.inquiry import Inquiry
 from berth.runtime.latest import Latest
-
-PATIENCE_S: Final = 5.0
-"""How long after a start devices may take to answer for the first time."""
 
 
 def judged(inventory: Inventory, state: HealthState, rules: Rules) -> Inventory:
@@ -43,35 +41,26 @@ class Offered:
 
     Args:
         seen: What the machine has.
-        state: How its devices are.
+        inquiry: Tells how its devices are.
 
     Attributes:
-        inventory: What is to be published; ``None`` before devices were asked.
-        settled: Devices were asked, or time was up.
+        inventory: What is to be published; ``None`` before devices were asked, or time was up.
     """
 
-    def __init__(self, seen: Latest[Inventory], state: Latest[HealthState], rules: Rules) -> None:
+    def __init__(self, seen: Latest[Inventory], inquiry: Inquiry) -> None:
         self.inventory: Latest[Inventory | None] = Latest(None)
-        self.settled = trio.Event()
         self._seen = seen
-        self._state = state
-        self._rules = rules
+        self._inquiry = inquiry
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow both until cancelled; started at once."""
         task_status.started()
-        with trio.move_on_after(PATIENCE_S):
-            await self._state.wait_value(self._is_asked)
-        self.settled.set()
+        await self._inquiry.wait_asked(lambda: (one.name for one in self._seen.get().devices))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._follow, self._seen)
-            nursery.start_soon(self._follow, self._state)
+            nursery.start_soon(self._follow, self._inquiry.state)
 
     async def _follow(self, news: Latest[Any]) -> None:
         async for _ in news.changes():
-            self.inventory.set(judged(self._seen.get(), self._state.get(), self._rules))
-
-    def _is_asked(self, state: HealthState) -> bool:
-        """Whether of every device more is known than that nobody has asked it yet."""
-        names = (device.name for device in self._seen.get().devices)
-        return all(state.of(name).reason != UNASKED.reason for name in names)
+            state, rules = self._inquiry.state.get(), self._inquiry.rules
+            self.inventory.set(judged(self._seen.get(), state, rules))
