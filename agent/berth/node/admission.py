@@ -95,6 +95,7 @@ def admit(
     case = _Case(claim=claim, snapshot=snapshot, ledger=ledger, fitness=fitness)
     targets: list[Target] = []
     holds: list[Hold] = []
+    _require_fit(case)
     for result in claim.results:
         peripheral = snapshot.inventory.peripheral_by_name.get(result.device)
         nic = snapshot.inventory.nic_by_name.get(result.device)
@@ -132,8 +133,6 @@ def _admit_nic(case: _Case, result: DeviceResult, nic: Nic) -> Admitted | Waitin
         _require_visible(result, is_function=nic.mode is NicMode.VFIO)
         return Admitted(targets=(), holds=())
     _require_share(result, nic)
-    if case.fitness is not None:
-        case.fitness.require(nic.name, tolerations=result.tolerations)
     wanted = _holds(case.claim, result, nic, case.snapshot)
     conflict = case.ledger.conflict(wanted)
     if conflict is not None:
@@ -157,10 +156,8 @@ def _admit_peripheral(
         if peripheral.hindrance:
             return Waiting(reason=f"{peripheral.name} {peripheral.hindrance}")
         return Admitted(targets=(), holds=())
-    tolerated = False
-    if case.fitness is not None:
-        case.fitness.require(peripheral.name, tolerations=result.tolerations)
-        tolerated = case.fitness.is_tolerated(peripheral.name, result.tolerations)
+    fitness = case.fitness
+    tolerated = fitness is not None and fitness.is_tolerated(result.device, result.tolerations)
     against = peripheral.hindrance if tolerated else peripheral.obstacle
     if against:
         return Waiting(reason=f"{peripheral.name} {against}")
@@ -170,6 +167,15 @@ def _admit_peripheral(
         reason = _held_text(peripheral.name, conflict.holders)
         return Waiting(reason=reason, holders=conflict.holders)
     return Admitted(targets=(), holds=wanted)
+
+
+def _require_fit(case: _Case) -> None:
+    """Refuse a claim with a sick device, whatever else it would have to wait for."""
+    inventory = case.snapshot.inventory
+    here = {*inventory.peripheral_by_name, *inventory.nic_by_name}
+    for result in case.claim.results:
+        if case.fitness is not None and result.device in here and not result.admin_access:
+            case.fitness.require(result.device, tolerations=result.tolerations)
 
 
 def _unsure(claim: Claim, fitness: Fitness | None) -> tuple[str, ...]:

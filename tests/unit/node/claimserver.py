@@ -77,6 +77,7 @@ class ClaimServer(FakeApi):
 
     async def read_claim_status(self, ref: ClaimRef, *, driver: str) -> tuple[DeviceStatus, ...]:
         """Give what was written last."""
+        assert driver == "berth.dev"
         self.asked.append(str(ref))
         await self._answer("read_claim_status")
         told = [one.devices for one in self.applied if one.ref == ref]
