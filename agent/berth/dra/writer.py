@@ -69,11 +69,6 @@ class SliceWriter:
         self._groups_dropped = False
         self._taints_dropped = False
 
-    @property
-    def takes_taints(self) -> bool:
-        """Whether the server keeps taints, as far as it was tried."""
-        return not self._taints_dropped
-
     def plan(
         self,
         devices: Iterable[Device],
