@@ -104,7 +104,11 @@ def test_service_account_tells_the_nic_in_the_claims_status(site: Site, granted:
 
     (told,) = wait_told(site, "uplink", "Attached")
     assert (told["pool"], told["device"]) == (f"{site.node.name}/nic", device("nic0"))
-    assert conditions(told) == {"Ready": ("True", "Attached"), "NetworkReady": ("True", "Usable")}
+    assert conditions(told) == {
+        "Ready": ("True", "Attached"),
+        "NetworkReady": ("True", "Usable"),
+        "Healthy": ("True", "Healthy"),
+    }
     (seen,) = pod.metadata("resourceclaims/uplink/nic")[0]["requests"][0]["devices"]
     assert told["networkData"] == seen["networkData"]
     assert told["networkData"]["ips"] == ["192.0.2.10/24"]

@@ -16,6 +16,7 @@ from berth.node.drafting import Settings
 from berth.node.ending import Ending, Ways
 from berth.node.gateway import Gateway
 from berth.node.handout import Handout
+from berth.node.inquiry import Inquiry
 from berth.node.recovery import Recovery
 from berth.node.reservation import Reservation
 from berth.node.views import Troubles
@@ -26,6 +27,7 @@ class ClaimWork:
     """Everybody who works on claims.
 
     Args:
+        inquiry: Tells how devices are.
         closed: Why no hook would move a NIC into a pod now; empty while one would.
         boot_id: Of this boot.
     """
@@ -35,6 +37,7 @@ class ClaimWork:
         config: Config,
         held: Holdings,
         *,
+        inquiry: Inquiry,
         api: Gateway,
         closed: Latest[str],
         troubles: Troubles,
@@ -44,7 +47,11 @@ class ClaimWork:
         self.cdi = CdiStore(driver)
         self.handout = Handout(self.cdi, MetadataStore(driver, config.kubelet.root))
         self.status = ClaimStatus(
-            api, driver=driver, manager=f"berthd-{socket.gethostname()}"[:128]
+            api,
+            driver=driver,
+            manager=f"berthd-{socket.gethostname()}"[:128],
+            records=held.records,
+            inquiry=inquiry,
         )
         home = Ways(held.bindings, held.nics)
         self.ending = Ending(
@@ -69,6 +76,7 @@ class ClaimWork:
                 closed=closed,
                 troubles=troubles,
                 end=self.ending.end,
+                inquiry=inquiry,
             ),
             ending=self.ending,
             papers=self.handout,

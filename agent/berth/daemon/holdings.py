@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from berth.cdi.store import CdiStore
 from berth.config.gpu import Session
 from berth.config.schema import Config
 from berth.host.sysfs import Sysfs
 from berth.model.peripheral import Door
-from berth.node.allotments import Allotments, given_shelf
+from berth.node.allotments import given_shelf
 from berth.node.bindings import Bindings
 from berth.node.deviceinfofiles import DeviceInfoFiles
 from berth.node.discovery import Discovery
@@ -21,7 +20,6 @@ from berth.node.nicloans import NicLoans
 from berth.node.nics import Nics
 from berth.node.nvml import Nvml
 from berth.node.occupancy import Occupancy
-from berth.node.pluginfiles import PluginFiles
 from berth.node.records import Records
 from berth.node.stock import Stock
 
@@ -86,15 +84,6 @@ class Holdings:
             groups=config.nic.groups,
             boot_id=boot_id,
             files=DeviceInfoFiles(config.plugin.device_info),
-        )
-        self.allotments = Allotments(
-            self.given,
-            ledger=self.ledger,
-            inventory=self.discovery.inventory,
-            files=PluginFiles(CdiStore(config.dra.driver)),
-            boot_id=boot_id,
-            occupancy=self.occupancy,
-            loans=self.loans,
         )
 
     def decide(self, auto: Door) -> None:

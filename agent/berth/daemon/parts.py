@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from berth.cdi.store import CdiStore
 from berth.config.schema import Config
 from berth.daemon.claimwork import ClaimWork
 from berth.daemon.healthwork import HealthWork
@@ -21,11 +22,15 @@ from berth.dra.healthreport import Place, places_of
 from berth.dra.plugin import DraPlugin
 from berth.dra.publisher import Publisher
 from berth.dra.registration import Places
+from berth.health.taints import Rules
 from berth.host.scan import read_boot_id
 from berth.model.pod import Sandbox
 from berth.nic.config.group import policies_of
+from berth.node.allotments import Allotments
 from berth.node.bookkeeping import Bookkeeping
 from berth.node.gateway import Gateway
+from berth.node.inquiry import Inquiry
+from berth.node.pluginfiles import PluginFiles
 from berth.node.resourcepods import ResourcePods
 from berth.node.running import Running
 from berth.node.views import Troubles
@@ -69,9 +74,12 @@ class Parts:
             own_addresses=self._own_addresses,
         )
         self.care = HealthWork(config, self.held, boot_id=boot_id)
+        self.inquiry = Inquiry(self.care.health, _rules(config))
+        self.allotments = self._allotments(boot_id)
         self.work = ClaimWork(
             config,
             self.held,
+            inquiry=self.inquiry,
             api=self.gateway,
             closed=self.closed,
             troubles=self.troubles,
@@ -97,16 +105,29 @@ class Parts:
         self.door = PluginDoor(
             thread=thread,
             driver=config.dra.driver,
-            counter=self.held.allotments,
+            counter=self.allotments,
             private=runtime,
             folder=config.plugin.folder,
             pods=pods,
         )
 
+    def _allotments(self, boot_id: str) -> Allotments:
+        """Who lists devices, and gives them to containers that ask for resources."""
+        return Allotments(
+            self.held.given,
+            ledger=self.held.ledger,
+            inventory=self.held.discovery.inventory,
+            files=PluginFiles(CdiStore(self.config.dra.driver)),
+            boot_id=boot_id,
+            occupancy=self.held.occupancy,
+            loans=self.held.loans,
+            inquiry=self.inquiry,
+        )
+
     def _bookkeeping(self, pods: PodResources, boot_id: str) -> Bookkeeping:
         """Who learns by kubelet's lists what the device plugin's devices are held by."""
         return Bookkeeping(
-            self.held.allotments,
+            self.allotments,
             given=self.held.given,
             ledger=self.held.ledger,
             inventory=self.held.discovery.inventory,
@@ -167,6 +188,15 @@ class Parts:
 
     async def _is_ending(self, sandbox: Sandbox) -> bool:
         return await self.gateway.pod_is_ending(sandbox.namespace, sandbox.name, uid=sandbox.uid)
+
+
+def _rules(config: Config) -> Rules:
+    """What verdicts may do, by the settings at start."""
+    return Rules(
+        driver=config.dra.driver,
+        unknown_effect=config.health.unknown_effect.value,
+        evict=frozenset(config.health.evict),
+    )
 
 
 def _hosts(server: str) -> tuple[str, ...]:

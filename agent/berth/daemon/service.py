@@ -33,6 +33,7 @@ from berth.kube.sources import CredentialSettings
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Door
 from berth.node.ledger import Hold
+from berth.node.offered import Offered
 from berth.nri.plugin import Plugin as NriPlugin
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.files import Folder
@@ -109,7 +110,7 @@ class Daemon:
         sweep_private_sockets(self._runtime)
         await self._parts.work.cdi.open()
         await self._parts.work.recovery.load()
-        await self._parts.held.allotments.load()
+        await self._parts.allotments.load()
         await self._parts.work.recovery.finish()
         await self._parts.care.recall()
 
@@ -148,8 +149,8 @@ class Daemon:
             await nursery.start(self._parts.held.discovery.run)
             await self._hold_orphans()
             await self._parts.work.claims.renew()
-            await self._parts.held.allotments.renew()
-            await nursery.start(self._parts.held.allotments.run)
+            await self._parts.allotments.renew()
+            await nursery.start(self._parts.allotments.run)
             await nursery.start(self._parts.books.run)
             await nursery.start(self._parts.held.nics.run)
             await nursery.start(self._parts.held.bindings.run)
@@ -207,10 +208,11 @@ class Daemon:
         await self._parts.dra.wait_kubelet()
         # A restart must not take out of the slices for a moment what was in them.
         await self._offering.settled.wait()
+        offered = Offered(self._parts.held.discovery.inventory, self._parts.inquiry)
         publisher = Publisher(
             api=self._parts.gateway,
             driver=self._parts.config.dra.driver,
-            inventory=self._parts.held.discovery.inventory,
+            inventory=offered.inventory,
             choice=choose_node(
                 configured=self._parts.config.node.name,
                 identity=self._parts.gateway.identity,
@@ -221,6 +223,7 @@ class Daemon:
         )
         self._parts.publisher.set(publisher)
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(offered.run)
             nursery.start_soon(self._follow_refusals, publisher)
             nursery.start_soon(self._learn_node_addresses, publisher)
             await publisher.run()

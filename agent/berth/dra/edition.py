@@ -22,6 +22,7 @@ import attrs
 from berth.dra.counters import Content, place_sets, slots_needed
 from berth.dra.origin import Origin
 from berth.dra.placement import Slots, place
+from berth.dra.tainting import ours_alone
 from berth.kube.compare import device_differences
 from berth.kube.slices import Slice, counter_set_json, device_json
 from berth.model.device import Device
@@ -90,6 +91,7 @@ def recovered(origin: Origin, pool: str, existing: Iterable[Slice]) -> Edition |
     """The edition that the server holds, ``None`` when its newest generation is no whole pool."""
     slices = list(existing)
     newest = max((item.generation for item in slices), default=0)
+    slices = [ours_alone(item) for item in slices]
     by_index = {origin.index_of(item.name): item for item in slices if item.generation == newest}
     whole = [by_index[index] for index in range(len(by_index)) if index in by_index]
     counted = sum(item.generation == newest for item in slices)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -30,11 +30,12 @@ from berth.dra.origin import Origin
 from berth.dra.pacing import COALESCE_S, Pace
 from berth.dra.quarantine import Refusal
 from berth.dra.slices import PoolPlan, Verb
+from berth.dra.tainting import NOTES_SINCE
 from berth.dra.writer import Ending, SliceWriter
 from berth.errors import KubeError
 from berth.kube.api import KubeApi, ServerVersion, SliceEvent, WatchInterrupted
 from berth.kube.slices import Owner
-from berth.model.device import RETURNING, Device
+from berth.model.device import RETURNING, CounterSet, Device
 from berth.model.inventory import Inventory
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
@@ -242,17 +243,26 @@ class Publisher:
             return
         devices = self._devices(inventory)
         counter_sets = inventory.counter_sets if self._is_since(SINCE) else ()
-        kinds = self._is_since(KINDS_SINCE)
-        plans = self._writer.plan(devices, counter_sets, kinds=kinds)
+        plans = self._plan(devices, counter_sets)
         if any(write.verb is Verb.CREATE for due in plans for write in due.writes):
             if not await self._owns_node():
                 return
-            plans = self._writer.plan(devices, counter_sets, kinds=kinds)
+            plans = self._plan(devices, counter_sets)
         for due in plans:
             if not due.writes:
                 self._succeed(due.pool)
             elif self._is_ready(due.pool):
                 await self._write(due)
+
+    def _plan(
+        self, devices: Sequence[Device], counter_sets: Sequence[CounterSet]
+    ) -> tuple[PoolPlan, ...]:
+        return self._writer.plan(
+            devices,
+            counter_sets,
+            kinds=self._is_since(KINDS_SINCE),
+            notes=self._is_since(NOTES_SINCE),
+        )
 
     def _devices(self, inventory: Inventory) -> tuple[Device, ...]:
         """What is offered, and what was and is on its way home."""
@@ -283,20 +293,22 @@ class Publisher:
                 self._fail(_SERVER, f"cannot list slices: {error}")
                 return False
             self._list_first = False
-        if inventory.counter_sets and self._ask_version and not await self._learn_version():
+        tainted = any(device.taints for device in inventory.devices)
+        depends = tainted or bool(inventory.counter_sets)
+        if depends and self._ask_version and not await self._learn_version():
             return False
         self._succeed(_SERVER)
         return True
 
     async def _learn_version(self) -> bool:
-        """Ask for the server's version, on which counters depend; a new one is tried with all."""
+        """Ask for the server's version, on which fields depend; a new one is tried with all."""
         try:
             version = await self._api.server_version()
         except KubeError as error:
             if error.status not in _WITHHELD:
                 self._fail(_SERVER, f"cannot ask for the server's version: {error}")
                 return False
-            _log.warning("counters are not published", reason=error)
+            _log.warning("counters, and taints that only tell, are not published", reason=error)
             version = ServerVersion(major=0, minor=0, text="")
         if self._version is not None and self._version != version:
             self._writer.try_again()

@@ -7,6 +7,8 @@ that number. So an interrupted round is just continued.
 What the server made of an earlier write counts as that write (`Accepted`), so a field that it drops
 is not sent again and again.
 
+Taints of others on our devices are no edit: they stay (`berth.dra.tainting`).
+
 Source: KC §4.3, §4.4, §4.5; network.md §0, §2.3.
 """
 
@@ -22,6 +24,7 @@ import attrs
 from berth.dra.counters import counted
 from berth.dra.edition import Edition, next_edition
 from berth.dra.origin import Origin
+from berth.dra.tainting import ours_alone, with_foreign
 from berth.kube.compare import differences, keep_taint_times
 from berth.kube.slices import Slice
 from berth.model.device import CounterSet, Device
@@ -125,6 +128,7 @@ def plan(
 def _writes(
     origin: Origin, edition: Edition, existing: Iterable[Slice], accepted: AcceptedSlices
 ) -> tuple[Write, ...]:
+    existing = sorted(existing, key=lambda item: item.generation)
     wanted = edition.slices(origin)
     found: dict[int, list[Slice]] = {}
     writes: dict[Verb, list[Write]] = {verb: [] for verb in Verb}
@@ -137,7 +141,7 @@ def _writes(
     for index, target in enumerate(wanted):
         known = accepted.get((edition.pool, index))
         for write in _slice_writes(index, target, found.get(index, ()), known):
-            writes[write.verb].append(write)
+            writes[write.verb].append(_with_kept_taints(write, existing))
     return tuple(chain.from_iterable(writes.values()))
 
 
@@ -153,12 +157,20 @@ def _slice_writes(
     yield from (_delete(item) for item in candidates if item is not keeper)
     if not standing:
         named = attrs.evolve(
-            keep_taint_times(target, keeper),
+            target,
             name=keeper.name,
             uid=keeper.uid,
             resource_version=keeper.resource_version,
         )
         yield Write(verb=Verb.UPDATE, slice=named, index=index)
+
+
+def _with_kept_taints(write: Write, existing: Sequence[Slice]) -> Write:
+    """A write that leaves the taints of others, and the times of ours, as they are."""
+    if write.verb is Verb.DELETE:
+        return write
+    kept = keep_taint_times(with_foreign(write.slice, existing), existing)
+    return attrs.evolve(write, slice=kept)
 
 
 def _delete(item: Slice) -> Write:
@@ -182,4 +194,4 @@ def _is_same(wanted: Slice, found: Slice) -> bool:
         uid=found.uid,
         resource_version=found.resource_version,
     )
-    return named == found or not differences(wanted, found)
+    return named == found or not differences(ours_alone(wanted), ours_alone(found))

@@ -20,6 +20,8 @@ from berth.dra.observed import ObservedSlices
 from berth.dra.origin import Origin
 from berth.dra.quarantine import Quarantine, Refusal, dropped_in, refusals_of
 from berth.dra.slices import Accepted, PoolPlan, Verb, Write, plan
+from berth.dra.tainting import FIELD as TAINTS
+from berth.dra.tainting import untainted, without_notes
 from berth.errors import KubeError
 from berth.kube.api import KubeApi, SliceQuery
 from berth.kube.compare import differences
@@ -40,7 +42,7 @@ class Ending(Enum):
     DONE = "done"
     STALE = "somebody else wrote in between"
     REFUSED = "the server does not take a device"
-    LESS = "the server does not take compatibility groups"
+    LESS = "the server does not take a field of devices"
 
 
 class SliceWriter:
@@ -65,6 +67,7 @@ class SliceWriter:
         self._editions: dict[str, Edition] = {}
         self._accepted: dict[tuple[str, int], Accepted] = {}
         self._groups_dropped = False
+        self._taints_dropped = False
 
     def plan(
         self,
@@ -72,16 +75,19 @@ class SliceWriter:
         counter_sets: Iterable[CounterSet] = (),
         *,
         kinds: bool = False,
+        notes: bool = False,
     ) -> tuple[PoolPlan, ...]:
         """What is due now for these devices, by pool; a name that comes twice counts once.
 
         Args:
             kinds: The server may know compatibility groups and attributes that tell what a part is.
+            notes: The server knows taints that keep nobody away.
         """
         grouped = kinds and not self._groups_dropped
         by_name: dict[str, Device] = {}
         for device in devices:
-            by_name.setdefault(device.name, device if grouped else ungrouped(device))
+            known = self._as_taken(device if grouped else ungrouped(device), notes=notes)
+            by_name.setdefault(device.name, known)
         self._devices = by_name
         self._set_quarantine(self._quarantine.revised(by_name.values()))
         plans = plan(
@@ -101,6 +107,7 @@ class SliceWriter:
         """Forget what the server dropped: it is another one now, or has another version."""
         self._accepted.clear()
         self._groups_dropped = False
+        self._taints_dropped = False
 
     async def relist(self) -> None:
         """Read all of our slices anew.
@@ -162,6 +169,14 @@ class SliceWriter:
             self._groups_dropped = True
             _log.warning("compatibility groups are not published", reason=Ending.LESS.value)
             return Ending.LESS
+        if any(difference.drops(TAINTS) for difference in differing):
+            self._taints_dropped = True
+            _log.warning(
+                "taints are not published: the scheduler gives sick devices to new pods, which are "
+                "refused when they are prepared",
+                reason="the API server drops them: its feature gate DRADeviceTaints is off",
+            )
+            return Ending.LESS
         self._accepted[pool, item.index] = Accepted(sent=item.slice, got=got)
         unguarded = dropped_in(item.slice, got, self._devices)
         if unguarded:
@@ -174,6 +189,12 @@ class SliceWriter:
             count=len(differing),
         )
         return Ending.DONE
+
+    def _as_taken(self, device: Device, *, notes: bool) -> Device:
+        """A device with those of its taints that the server takes."""
+        if self._taints_dropped:
+            return untainted(device)
+        return device if notes else without_notes(device)
 
     def _refuse(self, refused: Iterable[Refusal]) -> None:
         for refusal in refused:

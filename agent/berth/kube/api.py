@@ -194,6 +194,13 @@ class KubeApi(Protocol):
                 its opaque parameters: no change of its status by JSON is taken then.
         """
 
+    async def read_claim_status(self, ref: ClaimRef, *, driver: str) -> tuple[DeviceStatus, ...]:
+        """The entries of ``driver`` in a claim's ``status.devices``.
+
+        Raises:
+            KubeError: 404 when the claim is gone, 409 when another claim has its name.
+        """
+
     async def get_node(self, name: str) -> Node:
         """The Node object.
 

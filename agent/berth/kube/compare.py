@@ -9,7 +9,7 @@ Source: KC §4.4, §4.5; ``resourceslicecontroller.go`` compares semantically in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
@@ -80,12 +80,17 @@ def device_differences(
     return tuple(_compare(wanted, found, path))
 
 
-def keep_taint_times(wanted: Slice, found: Slice) -> Slice:
+def keep_taint_times(wanted: Slice, found: Iterable[Slice]) -> Slice:
     """``wanted`` with the ``timeAdded`` that ``found`` has for taints that stay as they are.
 
     Without it the server would stamp the taint anew, and each eviction delay would start again.
+
+    Args:
+        found: Slices in which its devices may have been until now.
     """
-    known = {device.get("name"): device.get("taints", ()) for device in found.devices}
+    known = {
+        device.get("name"): device.get("taints", ()) for item in found for device in item.devices
+    }
     return attrs.evolve(
         wanted,
         devices=tuple(

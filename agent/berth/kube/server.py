@@ -30,7 +30,7 @@ from berth.kube.client import APPLY_PATCH, MERGE_PATCH, KubeClient, Request
 from berth.kube.credentials import Credentials
 from berth.kube.slices import Slice, slice_from_json, slice_json
 from berth.kube.sources import CredentialSettings, choose
-from berth.kube.status import DeviceStatus, claim_status_json
+from berth.kube.status import DeviceStatus, claim_status_json, device_statuses
 from berth.kube.watcher import Listed, Watcher, list_all
 from berth.kube.watching import WatchEvent
 from berth.model.claim import Claim, ClaimRef
@@ -187,6 +187,14 @@ class KubeServer:
         await self._client.request(
             Request(method="PATCH", path=path, body=body, content_type=MERGE_PATCH)
         )
+
+    async def read_claim_status(self, ref: ClaimRef, *, driver: str) -> tuple[DeviceStatus, ...]:
+        """The entries of ``driver`` in a claim's ``status.devices``."""
+        request = Request(method="GET", path=claim_path(ref))
+        value = await self._client.request(request)
+        if fields.mapping(value, "metadata").get("uid") != ref.uid:
+            raise _replaced(request.where, ref)
+        return _decoded(request, lambda item: device_statuses(item, driver=driver), value)
 
     async def get_node(self, name: str) -> Node:
         """The Node object."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from berth.kube import fields
 from berth.kube.slices import API_VERSION
 from berth.model.claim import ClaimRef, NetworkData
 
@@ -74,6 +75,49 @@ def claim_status_json(
         "metadata": {"name": ref.name, "namespace": ref.namespace, "uid": ref.uid},
         "status": {"devices": [_entry_json(device, driver) for device in devices]},
     }
+
+
+def device_statuses(value: Any, *, driver: str) -> tuple[DeviceStatus, ...]:
+    """The entries of ``driver`` in a claim, as they are read.
+
+    Raises:
+        RemoteProtocolError: ``value`` is no ResourceClaim.
+    """
+    return tuple(
+        DeviceStatus(
+            pool=fields.text(entry, "pool"),
+            device=fields.text(entry, "device"),
+            share_id=fields.text(entry, "shareID") or None,
+            conditions=tuple(map(_condition, fields.mappings(entry, "conditions"))),
+            network=_network(entry),
+            data=entry.get("data"),
+        )
+        for entry in fields.mappings(fields.mapping(value, "status"), "devices")
+        if fields.text(entry, "driver") == driver
+    )
+
+
+def _condition(value: Mapping[str, Any]) -> Condition:
+    """One condition; a status that is none of the three says that nobody knows."""
+    known = {status.value: status for status in ConditionStatus}
+    return Condition(
+        type=fields.text(value, "type"),
+        status=known.get(fields.text(value, "status"), ConditionStatus.UNKNOWN),
+        reason=fields.text(value, "reason"),
+        message=fields.text(value, "message"),
+        changed_at=fields.text(value, "lastTransitionTime"),
+    )
+
+
+def _network(entry: Mapping[str, Any]) -> NetworkData | None:
+    value = fields.mapping(entry, "networkData")
+    if not value:
+        return None
+    return NetworkData(
+        interface_name=fields.text(value, "interfaceName"),
+        ips=fields.texts(value, "ips"),
+        hardware_address=fields.text(value, "hardwareAddress"),
+    )
 
 
 def _entry_json(device: DeviceStatus, driver: str) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from berth.model.edits import Edits
 ABSENT: Final = "absent"
 """Why a device that somebody holds is unhealthy: the machine does not show it any more."""
 
+VFIO_GPU: Final = "vfio"
+"""Type of a GPU that is given as a PCI function."""
 
 _NUMBERS: Final = ("chr:", "blk:", "iommu:")
 # Begin the keys of device nodes (GH §5.3) and of IOMMU groups, by their numbers.

@@ -1,10 +1,14 @@
-"""Whether a claim can have its devices now, must wait for something, or is refused for good.
+"""Whether a claim can have its devices now, must wait for something, or is refused.
 
 A failed prepare costs its pod 60 to 90 s, so what may come soon is waited for: a link that is not
 seen yet, a runtime that is not connected, a holder whose claim is gone and whose sandbox is being
-stopped. What needs a human is refused at once, with the reason.
+stopped. What needs a human is refused at once, with the reason; so is a sick device, unless its
+claim tolerates it. One of which nobody knows how it is gets asked before it is given.
 
-Source: network.md §4.2; KC §3.2 for the price of a failure.
+Who only looks at a device (``adminAccess``) minds neither its holder nor how it is.
+
+Source: network.md §4.2; gpu-and-health.md §6.5, §10.1; daemon.md §4; KC §3.2 for the price of a
+failure.
 """
 
 from __future__ import annotations
@@ -19,8 +23,9 @@ from berth.kube.quantity import parse_quantity
 from berth.model.claim import Claim, ClaimRef, DeviceResult
 from berth.model.device import Nic, NicMode
 from berth.model.edits import Edits, clash
-from berth.model.peripheral import Peripheral
+from berth.model.peripheral import VFIO_GPU, Peripheral
 from berth.nic.config.devicefacts import Target
+from berth.node.fitness import Fitness
 from berth.node.ledger import Hold, Ledger, PluginHolder
 from berth.node.snapshot import Snapshot
 
@@ -57,69 +62,143 @@ class Waiting:
     holders: tuple[Hold, ...] = ()
 
 
-Admission: TypeAlias = "Admitted | Waiting"
+@attrs.frozen(kw_only=True)
+class Unsure:
+    """Nothing stands against the claim, but of some devices nobody knows how they are.
+
+    Attributes:
+        names: Slice names of those that are to be asked.
+    """
+
+    names: tuple[str, ...]
+
+    @property
+    def reason(self) -> str:
+        """The same in words."""
+        return f"nobody has asked yet how {', '.join(self.names)} is"
 
 
-def admit(claim: Claim, snapshot: Snapshot, ledger: Ledger) -> Admission:
+Admission: TypeAlias = "Admitted | Waiting | Unsure"
+
+
+def admit(
+    claim: Claim, snapshot: Snapshot, ledger: Ledger, *, fitness: Fitness | None = None
+) -> Admission:
     """Judge a claim by what is there now.
+
+    Args:
+        fitness: How devices are; ``None`` where nobody judges them.
 
     Raises:
         ClaimError: It is refused, and waiting would not help.
     """
+    case = _Case(claim=claim, snapshot=snapshot, ledger=ledger, fitness=fitness)
     targets: list[Target] = []
     holds: list[Hold] = []
+    _require_fit(case)
     for result in claim.results:
         peripheral = snapshot.inventory.peripheral_by_name.get(result.device)
-        if peripheral is not None:
-            waiting = _admit_peripheral(claim, result, peripheral, ledger, holds)
-            if waiting is not None:
-                return waiting
-            continue
         nic = snapshot.inventory.nic_by_name.get(result.device)
-        if nic is None:
+        if peripheral is not None:
+            found = _admit_peripheral(case, result, peripheral)
+        elif nic is not None:
+            found = _admit_nic(case, result, nic)
+        else:
             return Waiting(reason=f"{result.device} is not seen on this node")
-        if result.admin_access:
-            continue
-        _require_share(result, nic)
-        wanted = _holds(claim, result, nic, snapshot)
-        conflict = ledger.conflict(wanted)
-        if conflict is not None:
-            text = _held_text(nic.name, conflict.holders)
-            return Waiting(reason=text, holders=conflict.holders)
-        waiting = _judge(nic)
-        if waiting is not None:
-            return waiting
-        facts = snapshot.facts.get(result.device)
-        if facts is None:
-            return Waiting(reason=f"the link of {result.device} is not seen")
-        targets.append(Target(result=result, facts=facts))
-        holds.extend(wanted)
+        if isinstance(found, Waiting):
+            return found
+        targets += found.targets
+        holds += found.holds
     _require_apart(claim, snapshot)
     if targets:
         _require_one_pod(claim)
+    if unsure := _unsure(claim, fitness):
+        return Unsure(names=unsure)
     return Admitted(targets=tuple(targets), holds=tuple(holds))
 
 
+@attrs.frozen(kw_only=True)
+class _Case:
+    """What a device of a claim is judged by."""
+
+    claim: Claim
+    snapshot: Snapshot
+    ledger: Ledger
+    fitness: Fitness | None
+
+
+def _admit_nic(case: _Case, result: DeviceResult, nic: Nic) -> Admitted | Waiting:
+    """Judge a NIC."""
+    if result.admin_access:
+        _require_visible(result, is_function=nic.mode is NicMode.VFIO)
+        return Admitted(targets=(), holds=())
+    _require_share(result, nic)
+    wanted = _holds(case.claim, result, nic, case.snapshot)
+    conflict = case.ledger.conflict(wanted)
+    if conflict is not None:
+        text = _held_text(nic.name, conflict.holders)
+        return Waiting(reason=text, holders=conflict.holders)
+    waiting = _judge(nic)
+    if waiting is not None:
+        return waiting
+    facts = case.snapshot.facts.get(result.device)
+    if facts is None:
+        return Waiting(reason=f"the link of {result.device} is not seen")
+    return Admitted(targets=(Target(result=result, facts=facts),), holds=wanted)
+
+
 def _admit_peripheral(
-    claim: Claim,
-    result: DeviceResult,
-    peripheral: Peripheral,
-    ledger: Ledger,
-    holds: list[Hold],
-) -> Waiting | None:
-    """Judge a device that stays where it is; what it takes in the ledger is added to ``holds``."""
-    against = peripheral.hindrance if result.admin_access else peripheral.obstacle
+    case: _Case, result: DeviceResult, peripheral: Peripheral
+) -> Admitted | Waiting:
+    """Judge a device that stays where it is."""
+    if result.admin_access:
+        _require_visible(result, is_function=peripheral.type == VFIO_GPU)
+        if peripheral.hindrance:
+            return Waiting(reason=f"{peripheral.name} {peripheral.hindrance}")
+        return Admitted(targets=(), holds=())
+    fitness = case.fitness
+    tolerated = fitness is not None and fitness.is_tolerated(result.device, result.tolerations)
+    against = peripheral.hindrance if tolerated else peripheral.obstacle
     if against:
         return Waiting(reason=f"{peripheral.name} {against}")
-    if result.admin_access:
-        return None
-    wanted = peripheral_holds(claim.ref, result, peripheral)
-    conflict = ledger.conflict(wanted)
+    wanted = peripheral_holds(case.claim.ref, result, peripheral)
+    conflict = case.ledger.conflict(wanted)
     if conflict is not None:
         reason = _held_text(peripheral.name, conflict.holders)
         return Waiting(reason=reason, holders=conflict.holders)
-    holds.extend(wanted)
-    return None
+    return Admitted(targets=(), holds=wanted)
+
+
+def _require_fit(case: _Case) -> None:
+    """Refuse a claim with a sick device, whatever else it would have to wait for."""
+    inventory = case.snapshot.inventory
+    here = {*inventory.peripheral_by_name, *inventory.nic_by_name}
+    for result in case.claim.results:
+        if case.fitness is not None and result.device in here and not result.admin_access:
+            case.fitness.require(result.device, tolerations=result.tolerations)
+
+
+def _unsure(claim: Claim, fitness: Fitness | None) -> tuple[str, ...]:
+    """Devices that have to be asked first; whoever only looks at one takes it as it is."""
+    if fitness is None:
+        return ()
+    return tuple(
+        result.device
+        for result in claim.results
+        if not result.admin_access
+        and fitness.is_unsure(result.device, tolerations=result.tolerations)
+    )
+
+
+def _require_visible(result: DeviceResult, *, is_function: bool) -> None:
+    """Refuse to show a function that a virtual machine has: one look at it is full access."""
+    if is_function:
+        raise ClaimError(
+            result.device,
+            "is asked for with adminAccess",
+            rule="a device that is bound to vfio-pci has nothing that one could only look at",
+            mend="keep its class out of the request: whoever opens it has the whole device",
+        )
 
 
 def peripheral_holds(

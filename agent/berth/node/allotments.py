@@ -22,13 +22,14 @@ from berth.errors import BerthError, ClaimError
 from berth.model.claim import ClaimRef
 from berth.model.edits import Edits, joined
 from berth.model.inventory import Inventory
-from berth.model.peripheral import Peripheral
-from berth.model.resource import Grant, Resource
+from berth.model.resource import Grant
 from berth.nic.deviceinfo import environment
 from berth.node import units
+from berth.node.catalogue import Catalogue, Files
 from berth.node.claimstatus import now_text
 from berth.node.document import given_from_bytes, to_bytes
 from berth.node.given import Given, GivenDevice
+from berth.node.inquiry import Inquiry
 from berth.node.ledger import Conflict, Ledger, PluginHolder
 from berth.node.occupancy import Occupancy
 from berth.node.running import mark
@@ -47,18 +48,6 @@ def given_shelf(folder: Path) -> Shelf[Given]:
         to_bytes=to_bytes,
         from_bytes=lambda content, where: given_from_bytes(content, where=where),
     )
-
-
-class Files(Protocol):
-    """Who keeps the CDI files; see `berth.node.pluginfiles.PluginFiles`."""
-
-    async def write(self, peripherals: Iterable[Peripheral]) -> None:
-        """Write the files of those that may be given by them."""
-        ...
-
-    def id(self, one: Peripheral, id_: str) -> str:
-        """The qualified name of an id."""
-        ...
 
 
 class Loans(Protocol):
@@ -100,6 +89,7 @@ class Allotments:
         new_uid: Names for what is given.
         occupancy: Refuses what somebody uses whom no hold explains.
         loans: Sees to NICs; ``None`` where the device plugin gives none.
+        inquiry: Tells how devices are; ``None`` where nobody judges them.
 
     Attributes:
         resources: Every resource with its units; one that became empty stays, with none.
@@ -117,8 +107,12 @@ class Allotments:
         new_uid: Callable[[], str] = lambda: uuid.uuid4().hex,
         occupancy: Occupancy | None = None,
         loans: Loans | None = None,
+        inquiry: Inquiry | None = None,
     ) -> None:
-        self.resources: Latest[tuple[Resource, ...]] = Latest(())
+        self._catalogue = Catalogue(
+            ledger=ledger, inventory=inventory, files=files, inquiry=inquiry
+        )
+        self.resources = self._catalogue.resources
         self.requests: Latest[int] = Latest(0)
         self._given = given
         self._ledger = ledger
@@ -128,6 +122,7 @@ class Allotments:
         self._new_uid = new_uid
         self._occupancy = occupancy
         self._loans = loans
+        self._inquiry = inquiry
         self._giving = trio.Lock()
 
     async def load(self) -> None:
@@ -149,22 +144,19 @@ class Allotments:
             self._ledger.restore(known.holds)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep the resources at what the inventory says, until cancelled."""
-        await self._list(self._inventory.get())
-        task_status.started()
-        async for inventory in self._inventory.changes():
-            await self._list(inventory)
+        """Keep the resources at what inventory and verdicts say, until cancelled."""
+        await self._catalogue.run(task_status=task_status)
 
     async def allocate(self, resource: str, ids: Sequence[str]) -> Grant:
         """Give devices to a container.
 
         Raises:
-            ClaimError: An id is not known or cannot be used now, two are of one device, a claim has
-                one, or somebody uses one whom no hold explains.
+            ClaimError: An id is not known or cannot be used now, is sick or says nothing, two are
+                of one device, a claim has one, or somebody uses one whom no hold explains.
             BerthError: The disk refused, or a NIC could not be made ready; nothing is given.
         """
         async with self._giving:
-            chosen = units.find(await self._see(resource, ids), resource, ids)
+            chosen = await self._choose(resource, ids)
             new = Given(
                 holder=PluginHolder(
                     uid=self._new_uid(), resource=resource, ids=tuple(ids), since=now_text()
@@ -251,6 +243,14 @@ class Allotments:
                 _log.warning("NICs not planned yet", was=given.holder, reason=error)
                 given = attrs.evolve(given, prepared=False)
             await self._given.put_or_note(given)
+
+    async def _choose(self, resource: str, ids: Sequence[str]) -> tuple[GivenDevice, ...]:
+        """What stands behind the ids, as it is now; a device of which nobody knows is asked."""
+        fitness = None
+        if self._inquiry is not None:
+            known = units.named(self._inventory.get(), resource, ids)
+            fitness = await self._inquiry.require([one.name for one in known])
+        return units.find(await self._see(resource, ids), resource, ids, fitness=fitness)
 
     async def _see(self, resource: str, ids: Collection[str]) -> Inventory:
         """What the machine has; looked at anew where the node itself may need a device by now."""
@@ -369,8 +369,3 @@ class Allotments:
                 if device.peripheral.is_by_cdi
             ),
         )
-
-    async def _list(self, inventory: Inventory) -> None:
-        await self._files.write(one for one in inventory.pluggable if one.door.opens_plugin)
-        known = (one.name for one in self.resources.get())
-        self.resources.set(units.resources(inventory, self._ledger, known))

@@ -10,25 +10,26 @@ Source: network.md §5; KC §7 for the entry and for how a refusal reads.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 import attrs
 import trio
 
 from berth.errors import ClaimError, KubeError
+from berth.health.verdict import Verdict
 from berth.kube.api import KubeApi
-from berth.kube.status import Condition, ConditionStatus, DeviceStatus
+from berth.kube.status import DeviceStatus
 from berth.model.claim import ClaimRef
-from berth.nic.record import NicRecord, Stage
-from berth.node.record import ClaimRecord, HeldDevice
+from berth.node.claimconditions import device_status
+from berth.node.inquiry import Inquiry
+from berth.node.record import ClaimRecord
+from berth.node.shelf import Shelf
 from berth.runtime.backoff import BackOff
 from berth.runtime.logs import get_log
 
 _DEVICES: Final = ("status.devices",)
 # The path that is refused as a whole when the right to write into it is missing.
-
-_USABLE: Final = "Usable"
 
 _log = get_log(__name__)
 
@@ -48,66 +49,6 @@ def now_text(clock: Callable[[], float] = time.time) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(clock()))
 
 
-def device_status(device: HeldDevice, *, at: str) -> DeviceStatus:
-    """What is told of one device.
-
-    Args:
-        at: The time of its last change.
-    """
-    nic = device.nic
-    return DeviceStatus(
-        pool=device.result.pool,
-        device=device.result.device,
-        share_id=device.result.share_id,
-        conditions=_conditions(nic, at) if nic is not None else (),
-        network=nic.network if nic is not None else None,
-        data=_data(nic) if nic is not None else None,
-    )
-
-
-def _conditions(nic: NicRecord, at: str) -> tuple[Condition, ...]:
-    attached = nic.stage is Stage.ATTACHED
-    if attached:
-        ready = ("Attached", f"in the pod as {nic.config.interface.name}")
-    elif nic.fault:
-        ready = ("AttachFailed", nic.fault)
-    else:
-        ready = ("AwaitingSandbox", "prepared; it goes into the pod's sandbox when that is made")
-    network = _network_word(nic) if attached else (ready[0], "")
-    return (
-        _condition("Ready", attached, *ready, at=at),
-        _condition("NetworkReady", network[0] == _USABLE, *network, at=at),
-    )
-
-
-def _network_word(nic: NicRecord) -> tuple[str, str]:
-    """Reason and message of ``NetworkReady`` for a NIC that is in its pod."""
-    if nic.duplicates:
-        return "DuplicateAddress", f"another station holds {', '.join(nic.duplicates)}"
-    return (_USABLE, "") if nic.carrier else ("NoCarrier", "")
-
-
-def _condition(kind: str, holds: bool, reason: str, message: str, *, at: str) -> Condition:
-    return Condition(
-        type=kind,
-        status=ConditionStatus.TRUE if holds else ConditionStatus.FALSE,
-        reason=reason,
-        message=message[:1000],
-        changed_at=at,
-    )
-
-
-def _data(nic: NicRecord) -> dict[str, object]:
-    """What would help to bring the NIC home if the disk were lost."""
-    data: dict[str, object] = {"identity": nic.identity}
-    if nic.originals is not None:
-        originals = nic.originals
-        data["home"] = {"name": originals.name, "mac": originals.mac, "mtu": originals.mtu}
-    if nic.sandbox is not None:
-        data["sandbox"] = nic.sandbox.id
-    return data
-
-
 @attrs.frozen(kw_only=True)
 class _Due:
     ref: ClaimRef
@@ -117,42 +58,92 @@ class _Due:
 class ClaimStatus:
     """Writes claim statuses, one claim at a time.
 
+    What an earlier life has told is read once, when there is something to tell of that claim: so a
+    restart writes nothing by itself, and conditions keep the times of their changes.
+
     Args:
         manager: Field manager of the apply.
+        records: The claims whose devices are judged.
+        inquiry: Tells how devices are; ``None`` where nobody judges them.
     """
 
-    def __init__(self, api: KubeApi, *, driver: str, manager: str) -> None:
+    def __init__(
+        self,
+        api: KubeApi,
+        *,
+        driver: str,
+        manager: str,
+        records: Shelf[ClaimRecord] | None = None,
+        inquiry: Inquiry | None = None,
+    ) -> None:
         self._api = api
         self._driver = driver
         self._manager = manager
+        self._records = records
+        self._inquiry = inquiry
         self._due: dict[str, _Due] = {}
         self._told: dict[str, _Due] = {}
+        self._unread: set[str] = set()
         self._refused: set[str] = set()
         self._wake = trio.Event()
         self._off = False
+        self._settled = False
 
     def tell(self, record: ClaimRecord) -> None:
         """The claim is like this now; never blocks, and nothing is written if nothing changed.
 
-        Of devices that are not moved there is nothing to tell that the allocation does not say.
+        Where nobody judges devices, there is nothing to tell of those that are not moved that the
+        allocation does not say.
         """
         uid = record.claim.uid
-        if self._off or uid in self._refused or not record.has_nics:
+        judged = self._inquiry is not None and bool(record.devices)
+        if self._off or uid in self._refused or not (record.has_nics or judged):
+            return
+        if uid in self._unread and not self._settled:
+            # What is known of its devices a moment after a start is less than what was told.
             return
         at = now_text()
-        devices = tuple(device_status(device, at=at) for device in record.devices)
-        self._due[uid] = _Due(ref=record.claim, devices=devices)
+        devices = tuple(
+            device_status(device, at=at, verdict=self._verdict(device.result.device))
+            for device in record.devices
+        )
+        due = _Due(ref=record.claim, devices=devices)
+        if uid not in self._due and _is_same(due, self._told.get(uid)):
+            return
+        self._due[uid] = due
         self._wake.set()
 
     def forget(self, uid: str) -> None:
         """The claim is undone; what was not told yet is dropped."""
         self._due.pop(uid, None)
         self._told.pop(uid, None)
+        self._unread.discard(uid)
         self._refused.discard(uid)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Write what is due, until cancelled."""
-        task_status.started()
+        """Write what is due, and tell what verdicts change, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            if self._inquiry is not None and self._records is not None:
+                known = {record.uid for record in self._records.all() if record.prepared}
+                self._unread |= known - self._told.keys()
+                nursery.start_soon(self._follow_verdicts, self._inquiry, self._records)
+            task_status.started()
+            await self._write_when_due()
+
+    def _verdict(self, device: str) -> Verdict | None:
+        return self._inquiry.state.get().of(device) if self._inquiry is not None else None
+
+    async def _follow_verdicts(self, inquiry: Inquiry, records: Shelf[ClaimRecord]) -> None:
+        await inquiry.wait_asked(
+            lambda: (device.result.device for one in records.all() for device in one.devices)
+        )
+        self._settled = True
+        async for _ in inquiry.state.changes():
+            for record in records.all():
+                if record.prepared and not record.revoked:
+                    self.tell(record)
+
+    async def _write_when_due(self) -> None:
         backoff = BackOff(first_s=1.0, most_s=30.0)
         while True:
             await self._wake.wait()
@@ -166,21 +157,37 @@ class ClaimStatus:
 
     async def _write(self, uid: str) -> bool:
         """Write one; gives whether there is nothing of it left to try again."""
-        due = _keep_times(self._due[uid], self._told.get(uid))
-        if due == self._told.get(uid):
+        ref = self._due[uid].ref
+        try:
+            if uid in self._unread:
+                await self._read(uid, ref)
+            return await self._apply(uid)
+        except KubeError as error:
+            return await self._failed(uid, ref, error)
+
+    async def _read(self, uid: str, ref: ClaimRef) -> None:
+        """Learn what an earlier life has told."""
+        devices = await self._api.read_claim_status(ref, driver=self._driver)
+        if uid in self._unread:
+            self._unread.discard(uid)
+            self._told[uid] = _Due(ref=ref, devices=devices)
+
+    async def _apply(self, uid: str) -> bool:
+        newest = self._due.get(uid)
+        if newest is None:
+            return True
+        due = _keep_times(newest, self._told.get(uid))
+        if _is_same(due, self._told.get(uid)):
             del self._due[uid]
             return True
-        try:
-            await self._api.apply_claim_status(
-                due.ref, due.devices, driver=self._driver, manager=self._manager
-            )
-        except KubeError as error:
-            return await self._failed(uid, due.ref, error)
+        await self._api.apply_claim_status(
+            due.ref, due.devices, driver=self._driver, manager=self._manager
+        )
         # It may have been forgotten meanwhile, and then its next life is told from the beginning.
         newest = self._due.get(uid)
         if newest is not None:
             self._told[uid] = due
-            if _keep_times(newest, due) == due:
+            if _is_same(newest, due):
                 del self._due[uid]
         return True
 
@@ -221,13 +228,22 @@ class ClaimStatus:
         return False
 
 
+def _is_same(due: _Due, told: _Due | None) -> bool:
+    """Whether there is nothing new in it."""
+    return told is not None and _by_key(_keep_times(due, told)) == _by_key(told)
+
+
+def _by_key(due: _Due) -> Mapping[tuple[str, str, str | None], DeviceStatus]:
+    return {(one.pool, one.device, one.share_id): one for one in due.devices}
+
+
 def _keep_times(due: _Due, told: _Due | None) -> _Due:
     """A condition whose status did not change keeps the time at which it did."""
-    if told is None or len(told.devices) != len(due.devices):
-        return due
+    known = _by_key(told) if told is not None else {}
     devices = []
-    for new, old in zip(due.devices, told.devices, strict=True):
-        times = {c.type: (c.status, c.changed_at) for c in old.conditions}
+    for key, new in _by_key(due).items():
+        old = known[key].conditions if key in known else ()
+        times = {c.type: (c.status, c.changed_at) for c in old}
         conditions = tuple(
             attrs.evolve(c, changed_at=times[c.type][1])
             if c.type in times and times[c.type][0] is c.status

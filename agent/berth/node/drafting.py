@@ -10,7 +10,7 @@ import attrs
 from berth.gpu.vfioconfig import ways_in
 from berth.model.claim import Claim, DeviceResult
 from berth.model.device import Attribute
-from berth.model.peripheral import Peripheral
+from berth.model.peripheral import VFIO_GPU, Peripheral
 from berth.nic.config.devicefacts import HostFacts, Target
 from berth.nic.config.group import GroupPolicy
 from berth.nic.config.pod import assign_names
@@ -26,9 +26,6 @@ from berth.vfio.wayin import WayIn
 
 _NOWHERE: Final = Home(index=0, parent_device="", driver="")
 # Of a function that vfio-pci has already.
-
-VFIO_TYPE: Final = "vfio"
-"""Type of a GPU that is given as a PCI function."""
 
 
 @attrs.frozen(kw_only=True)
@@ -166,7 +163,7 @@ def _functions(claim: Claim, snapshot: Snapshot) -> list[DeviceResult]:
     return [
         result
         for result in claim.results
-        if (one := known.get(result.device)) is not None and one.type == VFIO_TYPE
+        if (one := known.get(result.device)) is not None and one.type == VFIO_GPU
     ]
 
 

@@ -106,6 +106,10 @@ class Gateway:
         """See `KubeApi`."""
         await self._now().apply_claim_status(ref, devices, driver=driver, manager=manager)
 
+    async def read_claim_status(self, ref: ClaimRef, *, driver: str) -> tuple[DeviceStatus, ...]:
+        """See `KubeApi`."""
+        return await self._now().read_claim_status(ref, driver=driver)
+
     async def get_node(self, name: str) -> Node:
         """See `KubeApi`."""
         return await self._now().get_node(name)

@@ -5,6 +5,9 @@ claim is gone from the API server then, and its sandbox is still being stopped. 
 claim is gone is waited for, by event, and its hold is ended as soon as its NIC is home; a holder
 that lives is named at once.
 
+A device of which nobody knows how it is gets asked when nothing else stands against the claim. One
+that turns out sick ends the waiting.
+
 A claim that waits holds nothing, so two that wait for each other cannot hold each other up.
 
 Source: KC §3.4 (the successor's prepare came a minute before the old claim's unprepare).
@@ -12,19 +15,22 @@ Source: KC §3.4 (the successor's prepare came a minute before the old claim's u
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
 import trio
 
 from berth.errors import BerthError, ClaimError, KubeError
+from berth.health.verdict import HealthState, Status, Verdict
 from berth.kube.api import KubeApi
 from berth.model.claim import Claim, ClaimRef
 from berth.model.inventory import Inventory
 from berth.nic.attributes import VFIO_TYPE
-from berth.node.admission import Admission, Admitted, Waiting, admit
+from berth.node.admission import Admission, Admitted, Unsure, Waiting, admit
 from berth.node.claimstatus import now_text
+from berth.node.fitness import Fitness
+from berth.node.inquiry import Inquiry
 from berth.node.ledger import UNKNOWN, Hold, Ledger, PluginHolder
 from berth.node.record import ClaimRecord
 from berth.node.records import Records
@@ -86,6 +92,7 @@ class Reservation:
     Args:
         closed: Why no hook would move a NIC into a pod now; empty while one would.
         end: Ends a claim by UID, as unprepare does; gives whether nothing of it is left.
+        inquiry: Tells how devices are; ``None`` where nobody judges them.
     """
 
     def __init__(
@@ -99,6 +106,7 @@ class Reservation:
         closed: Latest[str],
         troubles: Troubles,
         end: Callable[[str], Awaitable[bool]],
+        inquiry: Inquiry | None = None,
     ) -> None:
         self._driver = driver
         self._api = api
@@ -108,6 +116,7 @@ class Reservation:
         self._closed = closed
         self._troubles = troubles
         self._end = end
+        self._inquiry = inquiry
 
     async def glimpse(self) -> Glimpse:
         """Look at the machine while the API server is being asked for the claim.
@@ -130,21 +139,25 @@ class Reservation:
         waiting = Waiting(reason="nothing")
         began = trio.current_time()
         gone: set[str] = set()
+        answers: dict[str, Verdict] = {}
         with trio.move_on_after(waiting_time_s()):
             while True:
                 seen = self._versions()
                 fresh = glimpse.versions == seen
                 snapshot = glimpse.snapshot if fresh else await self._discovery.look()
                 # No await from here to `take`: what was judged free is taken as judged.
-                admission = self._admit(claim, snapshot)
+                admission = self._admit(claim, snapshot, self._fitness(answers))
                 if isinstance(admission, Admitted):
                     return snapshot, admission
+                if isinstance(admission, Unsure):
+                    answers.update(await self._ask(admission.names))
+                    continue
                 if admission != waiting:
                     self._tell_wait(claim, admission)
                 waiting = admission
                 await self._require_ending(waiting.holders, gone)
                 if not await self._end_ready(waiting.holders, gone):
-                    await _wait_any_change(seen)
+                    await self._wait_news(claim, seen)
         raise _waited_in_vain(claim.ref, began, waiting.reason)
 
     async def wait_open(self, ref: ClaimRef) -> None:
@@ -159,10 +172,16 @@ class Reservation:
             return
         raise _waited_in_vain(ref, began, _closed_text(self._closed.get()))
 
-    def _admit(self, claim: Claim, snapshot: Snapshot) -> Admission:
+    def _fitness(self, answers: Mapping[str, Verdict]) -> Fitness | None:
+        return self._inquiry.fitness(answers) if self._inquiry is not None else None
+
+    async def _ask(self, names: Iterable[str]) -> Mapping[str, Verdict]:
+        return await self._inquiry.ask(names) if self._inquiry is not None else {}
+
+    def _admit(self, claim: Claim, snapshot: Snapshot, fitness: Fitness | None) -> Admission:
         """Judge the claim, and take what it is admitted to."""
-        admission = admit(claim, snapshot, self._ledger)
-        if isinstance(admission, Waiting):
+        admission = admit(claim, snapshot, self._ledger, fitness=fitness)
+        if not isinstance(admission, Admitted):
             return admission
         moved = any(target.facts.type != VFIO_TYPE for target in admission.targets)
         if moved and self._closed.get():
@@ -170,6 +189,28 @@ class Reservation:
         if self._ledger.take(admission.holds) is not None:
             return Waiting(reason="two of its requests name one device")
         return admission
+
+    async def _wait_news(self, claim: Claim, seen: Versions) -> None:
+        """Wait until something changed, or until it is time to ask the API server again.
+
+        Of verdicts only the sick ones are news: others are confirmed all the time.
+        """
+        with trio.move_on_after(_ASK_AGAIN_S):
+            async with trio.open_nursery() as nursery:
+
+                async def wait(latest: Latest[Any], version: int) -> None:
+                    await latest.wait_changed(version)
+                    nursery.cancel_scope.cancel()
+
+                async def wait_sick(inquiry: Inquiry) -> None:
+                    names = _sick(claim, inquiry.state.get())
+                    await inquiry.state.wait_value(lambda now: not _sick(claim, now) <= names)
+                    nursery.cancel_scope.cancel()
+
+                for latest, version in seen:
+                    nursery.start_soon(wait, latest, version)
+                if self._inquiry is not None:
+                    nursery.start_soon(wait_sick, self._inquiry)
 
     def _tell_wait(self, claim: Claim, waiting: Waiting) -> None:
         _log.info("claim waits", claim=claim.ref, reason=waiting.reason)
@@ -255,17 +296,10 @@ class Reservation:
         return bool(pods) and len(pods) == len(record.consumers)
 
 
-async def _wait_any_change(seen: Versions) -> None:
-    """Wait until something changed, or until it is time to ask the API server again."""
-    with trio.move_on_after(_ASK_AGAIN_S):
-        async with trio.open_nursery() as nursery:
-
-            async def wait(latest: Latest[Any], version: int) -> None:
-                await latest.wait_changed(version)
-                nursery.cancel_scope.cancel()
-
-            for latest, version in seen:
-                nursery.start_soon(wait, latest, version)
+def _sick(claim: Claim, state: HealthState) -> frozenset[str]:
+    """Devices of the claim that are sick."""
+    names = (result.device for result in claim.results)
+    return frozenset(name for name in names if state.of(name).status is Status.UNHEALTHY)
 
 
 def _require_unused(device: str, holder: PluginHolder) -> None:

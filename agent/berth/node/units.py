@@ -5,7 +5,7 @@ Source: gpu-and-health.md §5.1, L9; network.md §9.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import attrs
 
@@ -16,20 +16,26 @@ from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
 from berth.model.resource import Resource, Unit
 from berth.node.equipment import of_resource
+from berth.node.fitness import Fitness
 from berth.node.given import GivenDevice
 from berth.node.ledger import Ledger, PluginHolder
 
 
 def resources(
-    inventory: Inventory, ledger: Ledger, known: Iterable[str] = ()
+    inventory: Inventory,
+    ledger: Ledger,
+    known: Iterable[str] = (),
+    *,
+    closed: Container[str] = (),
 ) -> tuple[Resource, ...]:
     """Every resource with its units, by name.
 
     Args:
         known: Names that were listed before; one that became empty stays, with no units.
+        closed: Names of devices whose verdict keeps new pods from all of their units.
     """
     names = {*known, *(one.resource for one in inventory.pluggable if one.door.opens_plugin)}
-    return tuple(_resource(inventory, ledger, name) for name in sorted(filter(None, names)))
+    return tuple(_resource(inventory, ledger, name, closed) for name in sorted(filter(None, names)))
 
 
 def named(inventory: Inventory, resource: str, ids: Iterable[str]) -> tuple[Peripheral, ...]:
@@ -38,8 +44,13 @@ def named(inventory: Inventory, resource: str, ids: Iterable[str]) -> tuple[Peri
     return tuple(one for one in _of(inventory, resource) if not wanted.isdisjoint(one.ids))
 
 
-def find(inventory: Inventory, resource: str, ids: Sequence[str]) -> tuple[GivenDevice, ...]:
+def find(
+    inventory: Inventory, resource: str, ids: Sequence[str], *, fitness: Fitness | None = None
+) -> tuple[GivenDevice, ...]:
     """What a container is to have for the ids that it was given.
+
+    Args:
+        fitness: How devices are; ``None`` where nobody judges them.
 
     Raises:
         ClaimError: An id is not known or cannot be used now, or two do not go together.
@@ -55,6 +66,8 @@ def find(inventory: Inventory, resource: str, ids: Sequence[str]) -> tuple[Given
             )
         if id_ in ids[:number]:
             raise ClaimError(f"{resource}: id {id_}", "is asked for twice")
+        if fitness is not None:
+            fitness.require(units[id_].name)
         if units[id_].obstacle:
             raise ClaimError(
                 f"{resource}: id {id_}",
@@ -76,17 +89,17 @@ def _of(inventory: Inventory, resource: str) -> Iterator[Peripheral]:
             yield one
 
 
-def _resource(inventory: Inventory, ledger: Ledger, name: str) -> Resource:
+def _resource(inventory: Inventory, ledger: Ledger, name: str, closed: Container[str]) -> Resource:
     listed = of_resource(inventory.pluggable, name)
     return Resource(
         name=name,
-        units=tuple(unit for one in listed for unit in _units(one, ledger)),
+        units=tuple(unit for one in listed for unit in _units(one, ledger, closed)),
         pack=any(one.pack for one in listed),
         many=any(one.many for one in listed),
     )
 
 
-def _units(one: Peripheral, ledger: Ledger) -> Iterator[Unit]:
+def _units(one: Peripheral, ledger: Ledger, sick: Container[str]) -> Iterator[Unit]:
     """A device's ids; as many of them are unhealthy as claims have slots of it."""
     holds = {hold for key in one.keys for hold in ledger.holders(key)}
     by_claims = [hold for hold in holds if isinstance(hold.holder, ClaimRef)]
@@ -100,7 +113,7 @@ def _units(one: Peripheral, ledger: Ledger) -> Iterator[Unit]:
         yield Unit(
             id=id_,
             device=one.name,
-            healthy=not one.unhealthy and id_ not in closed,
+            healthy=not one.unhealthy and one.name not in sick and id_ not in closed,
             held=id_ in closed or id_ in given,
             numa=one.numa,
             pcie_root=one.pcie_root,

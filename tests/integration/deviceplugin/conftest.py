@@ -12,6 +12,7 @@ import trio
 
 from berth.deviceplugin.plugin import PluginDoor
 from berth.deviceplugin.podresources import PodResources
+from berth.deviceplugin.service import Counter
 from berth.model.edits import DeviceNode, Edits, NodeType
 from berth.model.resource import Grant, Resource, Unit
 from berth.rehearsal.kubelet import Act, KubeletDevices, Note
@@ -135,7 +136,9 @@ def open_bed(thread: AsyncioThread, folder: Path) -> OpenBed:
     """Give a way to open the door of a daemon, several times if need be."""
 
     @asynccontextmanager
-    async def begin(*resources: Resource, driver: str = DRIVER) -> AsyncIterator[Bed]:
+    async def begin(
+        *resources: Resource, driver: str = DRIVER, counter: Counter | None = None
+    ) -> AsyncIterator[Bed]:
         private = folder / "run"
         private.mkdir(exist_ok=True)
         root = folder / "kubelet"
@@ -143,7 +146,7 @@ def open_bed(thread: AsyncioThread, folder: Path) -> OpenBed:
         door = PluginDoor(
             thread=thread,
             driver=driver,
-            counter=desk,
+            counter=counter or desk,
             private=private,
             folder=root / "device-plugins",
             pods=PodResources(thread, root=root),

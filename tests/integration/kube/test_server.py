@@ -171,6 +171,10 @@ async def test_status_is_written_and_others_entries_stay(parameters: Any, bench:
         "other.dev": {"x": 1},
         "berth.dev": {"b": 2},
     }
+    assert await bench.api.read_claim_status(ref, driver="berth.dev") == (entry,)
+    with pytest.raises(KubeError) as error:
+        await bench.api.read_claim_status(attrs.evolve(ref, uid="1-2-3"), driver="berth.dev")
+    assert error.value.status == 409
 
 
 @pytest.mark.parametrize("parameters", [{"a": 1, "b": 2}, {"b": 2, "a": 1}])

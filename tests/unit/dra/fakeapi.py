@@ -150,6 +150,11 @@ class FakeApi:
         await trio.lowlevel.checkpoint()
         raise KubeError(str(ref), f"{driver} {manager} {len(devices)}", status=404)
 
+    async def read_claim_status(self, ref: ClaimRef, *, driver: str) -> tuple[DeviceStatus, ...]:
+        """Have no claims."""
+        await trio.lowlevel.checkpoint()
+        raise KubeError(str(ref), f"no claims of {driver}", status=404)
+
     async def pod_is_ending(self, namespace: str, name: str, *, uid: str) -> bool:
         """Have no pods."""
         await trio.lowlevel.checkpoint()

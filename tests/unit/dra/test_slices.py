@@ -267,20 +267,6 @@ def test_plan_lets_a_dropped_field_be_when_it_was_accepted_once() -> None:
     assert due(nics(1), attrs.evolve(got, devices=())) == 1
 
 
-def test_plan_removes_a_taint_that_another_hand_put_there() -> None:
-    """Taints of ours stay for ever; a foreign one in our slice is an edit like any other."""
-
-    shelf = Shelf()
-    shelf.sync(nics(2))
-    ((name, mine),) = shelf.slices.items()
-    taint = {"key": "k", "effect": "NoSchedule"}
-    foreign = {**mine.devices[0], "taints": [{**taint, "timeAdded": "2026-01-01T00:00:00Z"}]}
-    shelf.slices[name] = attrs.evolve(mine, devices=(foreign, *mine.devices[1:]))
-    (write,) = shelf.sync(nics(2))
-
-    assert "taints" not in write.slice.devices[0]
-
-
 inventories = st.builds(
     lambda numbers, mtu: tuple(nic(number, mtu=mtu[number % 2]) for number in sorted(numbers)),
     st.sets(st.integers(0, 200), max_size=150),

@@ -173,7 +173,7 @@ def test_taint_that_stays_keeps_its_time_and_a_new_one_gets_none() -> None:
     )
     found = attrs.evolve(WANTED, devices=({"name": "nic-1", "taints": [stamped]},))
 
-    kept = keep_taint_times(wanted, found)
+    kept = keep_taint_times(wanted, [found])
 
     assert kept.devices[0]["taints"] == [
         stamped,

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from berth.kube.status import Condition, ConditionStatus, DeviceStatus, claim_status_json
+from berth.kube.status import (
+    Condition,
+    ConditionStatus,
+    DeviceStatus,
+    claim_status_json,
+    device_statuses,
+)
 from berth.model.claim import ClaimRef, NetworkData
 
 REF = ClaimRef(namespace="team", name="nic", uid="u")
@@ -75,3 +81,34 @@ def test_bare_entry_has_only_its_key() -> None:
         {"driver": "d", "pool": "n", "device": "a"},
         {"driver": "d", "pool": "n", "device": "b", "networkData": {}},
     ]
+
+
+def test_entries_are_read_as_they_were_written() -> None:
+    """Those of our driver alone; a status that nobody knows is one that nobody knows."""
+
+    entry = DeviceStatus(
+        pool="n",
+        device="nic-1",
+        share_id="6a8f",
+        conditions=(
+            Condition(
+                type="Healthy",
+                status=ConditionStatus.TRUE,
+                reason="Degraded",
+                message="no carrier",
+                changed_at="2026-01-02T03:04:05Z",
+            ),
+        ),
+        network=NetworkData(interface_name="net1", ips=("192.0.2.1/24",), hardware_address="02::1"),
+        data={"a": 1},
+    )
+    bare = DeviceStatus(pool="n", device="nic-2")
+    told = claim_status_json(REF, [entry, bare], driver="berth.dev")
+    foreign = claim_status_json(REF, [bare], driver="other.example")
+    told["status"]["devices"] += foreign["status"]["devices"]
+
+    assert device_statuses(told, driver="berth.dev") == (entry, bare)
+    assert device_statuses({"metadata": {}}, driver="berth.dev") == ()
+    told["status"]["devices"][0]["conditions"][0]["status"] = "Perhaps"
+    (odd, _) = device_statuses(told, driver="berth.dev")
+    assert odd.conditions[0].status is ConditionStatus.UNKNOWN

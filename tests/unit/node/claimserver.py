@@ -75,6 +75,14 @@ class ClaimServer(FakeApi):
         assert (driver, manager) == ("berth.dev", "berthd-node")
         self.applied.append(Applied(ref=ref, devices=tuple(devices), at=trio.current_time()))
 
+    async def read_claim_status(self, ref: ClaimRef, *, driver: str) -> tuple[DeviceStatus, ...]:
+        """Give what was written last."""
+        assert driver == "berth.dev"
+        self.asked.append(str(ref))
+        await self._answer("read_claim_status")
+        told = [one.devices for one in self.applied if one.ref == ref]
+        return told[-1] if told else ()
+
     async def _answer(self, method: str) -> None:
         await trio.lowlevel.checkpoint()
         await self.gate.wait()

@@ -12,7 +12,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from berth.model.claim import Claim, ClaimRef
 from berth.nic.record import Stage
-from berth.node.claimstatus import ClaimStatus, device_status, now_text
+from berth.node.claimconditions import device_status
+from berth.node.claimstatus import ClaimStatus, now_text
 from berth.node.record import ClaimRecord
 from tests.unit.node.claimserver import ClaimServer, refused
 from tests.unit.node.hands import ORIGINALS

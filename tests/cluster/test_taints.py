@@ -1,0 +1,179 @@
+"""A sick device, as everybody in a cluster is told of it: scheduler, kubelet, claim, and its pods.
+
+Two virtual consoles stand for devices, as in `test_peripherals`; an operator takes one out of
+service, since nobody can make one sick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.cluster.api import Object
+from tests.cluster.claimforms import request
+from tests.cluster.node import SLICES
+from tests.cluster.pods import phase
+from tests.cluster.site import LIMIT_S, PodView, Site
+from tests.cluster.test_credentials import TOKEN, WITH_TOKEN, devices_of, granted, make_token
+from tests.cluster.test_peripherals import consoles, wait_allocatable
+
+__all__ = ["granted"]
+
+FAULT = "berth.dev/fault"
+NAMES = ("console-tty10", "console-tty11")
+CONSOLES = f"""
+[[generic]]
+name = "console"
+match = {{ path = "/dev/tty1[01]" }}
+door = "both"
+rename = "/dev/berth/"
+{WITH_TOKEN}
+"""
+OUT = ("fan-broken", "--message", "is replaced on Friday")
+
+
+@pytest.fixture(name="lab")
+def _lab(site: Site, granted: None) -> Site:
+    """A site whose node offers two consoles, and may write claim statuses."""
+    return start(site)
+
+
+def start(site: Site, config: str = CONSOLES) -> Site:
+    """Have the daemon offer two consoles."""
+    site.node.write(TOKEN, make_token(site))
+    site.node.start_berthd(config, activated=True).wait_ready()
+    site.wait_registered()
+    site.wait_offered(NAMES)
+    wait_allocatable(site, 2)
+    return site
+
+
+def run_on(site: Site, name: str, console: int, **more: object) -> PodView:
+    """Create a pod with a claim for one of the consoles."""
+    site.claim(name, wanted(console, **more))
+    return site.create(name, name)
+
+
+def wanted(console: int, **more: object) -> Object:
+    """A request for one of the consoles."""
+    return request("serial", of="generic", cel=f'own.node == "/dev/tty1{console}"', **more)
+
+
+def taints(site: Site) -> dict[str, list[tuple[str, str, str]]]:
+    """Key, value and effect of each taint in the node's slices."""
+    return {
+        device["name"]: [
+            (taint["key"], taint.get("value", ""), taint["effect"]) for taint in device["taints"]
+        ]
+        for item in slices(site)
+        for device in item["spec"].get("devices") or ()
+        if device.get("taints")
+    }
+
+
+def slices(site: Site) -> list[Object]:
+    """The node's slices."""
+    return site.api.items(SLICES, fieldSelector=f"spec.nodeName={site.node.name}")
+
+
+def wait_healthy(site: Site, claim: str, status: str) -> Mapping[str, Object]:
+    """Wait until the claim says so of its device; gives its conditions by type."""
+
+    def conditions(now: Object) -> dict[str, Object]:
+        (entry,) = devices_of(now) or ({},)
+        return {one["type"]: one for one in entry.get("conditions", ())}
+
+    def told(now: Object) -> bool:
+        return str(conditions(now).get("Healthy", {}).get("status")) == status
+
+    return conditions(site.api.wait(site.claim_path(claim), told, limit_s=20))
+
+
+def test_sick_devices_are_told_everywhere_and_heal(lab: Site) -> None:
+    """Taint, list, refusal and condition say the same; who tolerates it gets it."""
+
+    user = run_on(lab, "user", 0)
+    lab.cluster.wait_running(user.now, limit_s=LIMIT_S)
+    assert wait_healthy(lab, "user", "True")["Ready"]["reason"] == "Prepared"
+    wait_allocatable(lab, 1)
+
+    for name in NAMES:
+        lab.berth("health", "set", name, *OUT)
+    tainted = [(FAULT, "fan-broken", "NoSchedule")]
+    lab.wait_same("taints", lambda: taints(lab), dict.fromkeys(NAMES, tainted))
+    wait_allocatable(lab, 0)
+    told = wait_healthy(lab, "user", "False")["Healthy"]
+    assert (told["reason"], "is replaced on Friday" in told["message"]) == ("FanBroken", True)
+
+    waiting = run_on(lab, "waiting", 1)
+    waiting.wait_event("FailedScheduling", "cannot allocate all claims")
+    mender = run_on(lab, "mender", 1, tolerations=[{"key": FAULT, "operator": "Exists"}])
+    lab.cluster.wait_running(mender.now, limit_s=LIMIT_S)
+    assert list(consoles(mender)) == ["tty11"]
+    assert (phase(waiting.now), phase(user.now)) == ("Pending", "Running")
+    mender.delete()
+
+    for name in NAMES:
+        lab.berth("health", "clear", name)
+    lab.wait_same("taints", lambda: taints(lab), {}, limit_s=LIMIT_S)
+    lab.cluster.wait_running(waiting.now, limit_s=60)
+    assert wait_healthy(lab, "user", "True")["Healthy"]["reason"] == "Healthy"
+
+
+def test_claim_of_a_device_that_fell_ill_since_is_refused_by_name(lab: Site) -> None:
+    """Its pod was bound a moment before the verdict; kubelet tries again when it has healed."""
+
+    with lab.node.kubelet.asleep():
+        user = run_on(lab, "user", 0)
+        user.wait(lambda now: now["spec"].get("nodeName"), what="bound")
+        lab.berth("health", "set", NAMES[0], *OUT)
+    assert user.wait_refused().startswith("console-tty10: is unhealthy (fan-broken): ")
+
+    lab.berth("health", "clear", NAMES[0])
+    wait_allocatable(lab, 2)
+    user.nudge()
+    lab.cluster.wait_running(user.now, limit_s=60)
+
+
+def test_taints_outlast_a_restart_and_other_hands(lab: Site) -> None:
+    """Nothing is written for a restart; ours come back, those of others stay."""
+
+    user = run_on(lab, "user", 0)
+    lab.cluster.wait_running(user.now, limit_s=LIMIT_S)
+    lab.berth("health", "set", NAMES[0], *OUT)
+    before = wait_healthy(lab, "user", "False")
+    (published,) = slices(lab)
+    start(lab)
+    assert [one["metadata"]["generation"] for one in slices(lab)] == [
+        published["metadata"]["generation"]
+    ]
+
+    foreign = {"key": "ops.example/repair", "effect": "NoSchedule"}
+    devices = [{**one, "taints": [foreign]} for one in published["spec"]["devices"]]
+    lab.api.merge(f"{SLICES}/{published['metadata']['name']}", {"spec": {"devices": devices}})
+    theirs = ("ops.example/repair", "", "NoSchedule")
+    lab.wait_same(
+        "taints",
+        lambda: taints(lab),
+        {NAMES[0]: [(FAULT, "fan-broken", "NoSchedule"), theirs], NAMES[1]: [theirs]},
+    )
+    lab.berth("health", "clear", NAMES[0])
+    after = wait_healthy(lab, "user", "True")
+    lab.wait_same("taints", lambda: taints(lab), {name: [theirs] for name in NAMES})
+    assert after["Ready"]["lastTransitionTime"] == before["Ready"]["lastTransitionTime"]
+
+
+def test_pods_are_ended_for_reasons_that_the_operator_names(site: Site, granted: None) -> None:
+    """The controller deletes the pod; its claim is undone though its device is sick."""
+
+    lab = start(site, f'[health]\nevict = ["fan-broken"]\n{CONSOLES}')
+    user = run_on(lab, "user", 0)
+    lab.cluster.wait_running(user.now, limit_s=LIMIT_S)
+
+    lab.berth("health", "set", NAMES[0], *OUT)
+
+    tainted = {NAMES[0]: [(FAULT, "fan-broken", "NoExecute")]}
+    lab.wait_same("taints", lambda: taints(lab), tainted)
+    lab.api.wait_gone(user.path, limit_s=LIMIT_S)
+    lab.wait_same("holds", lambda: lab.listed("holds"), [])
