@@ -82,6 +82,7 @@ class Containerd:
         self._wait_serving()
         ctr = (str(folder / "ctr"), "-n", "k8s.io", "image", "import", "--no-unpack")
         self.box.run(*ctr, str(images.archive()))
+        self._wait_images()
 
     def restart(self) -> None:
         """Ends containerd and starts it again; pods go on running."""
@@ -100,10 +101,29 @@ class Containerd:
             time.sleep(0.05)
         raise CriError(self.box.daemons["containerd"].log_text()[-3000:])
 
-    def _call(self, method: str, request: Any, reply: str) -> Any:
+    def _wait_images(self) -> None:
+        """Wait until the CRI service knows what was imported: containerd 1.7 tells it by an event,
+        and whoever asks for a sandbox before has the pause image pulled from afar.
+        """
+        make = self.messages
+        for name in (images.PAUSE, images.BUSYBOX):
+            request = make["ImageStatusRequest"](image=make["ImageSpec"](image=name))
+            for _ in range(600):
+                status = self._call(
+                    "ImageStatus", request, "ImageStatusResponse", service="ImageService"
+                )
+                if status.HasField("image"):
+                    break
+                time.sleep(0.05)
+            else:
+                raise CriError(f"image {name} was imported, and the CRI service does not know it")
+
+    def _call(
+        self, method: str, request: Any, reply: str, *, service: str = "RuntimeService"
+    ) -> Any:
         with grpc.insecure_channel(f"unix:{self.box.path(_CRI_SOCKET)}") as channel:
             call: grpc.UnaryUnaryMultiCallable[Any, bytes] = channel.unary_unary(
-                f"/runtime.v1.RuntimeService/{method}",
+                f"/runtime.v1.{service}/{method}",
                 request_serializer=lambda message: message.SerializeToString(),
                 response_deserializer=lambda data: data,
             )
