@@ -162,9 +162,12 @@ class DraPlugin:
         A claim that still waits when the caller's time is nearly over is answered by an error.
         """
         doors = (self._registration_door, self._dra_door)
-        for door in doors:
-            door.stop_accepting()
         self._service.end_by(trio.current_effective_deadline() - 2 * ANSWER_S)
+        if self._server is not None:
+            self._server.end_streams()
+        async with trio.open_nursery() as nursery:
+            for door in doors:
+                nursery.start_soon(door.dismiss)
         if self._server is not None:
             await self._server.drain()
         # The last answers are still on their way through the doors.

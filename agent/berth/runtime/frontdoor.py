@@ -4,7 +4,8 @@ grpcio can serve no socket that it is handed, and removes whatever lies at its p
 So the public socket is ours: inherited from systemd, else bound here. A `FrontDoor` lives as long
 as the daemon, and listens from `open` on. `serve` lets connections in while the plugin behind is
 ready, two copying tasks for each; meanwhile and otherwise clients wait in the kernel's backlog,
-which kubelet takes for a connection (20 s long) and so does not notice a restart.
+which kubelet takes for a connection (20 s long) and so does not notice a restart. Before the
+plugin stops `dismiss` has the clients leave for that backlog, so that no call of theirs is cut.
 
 `keep` watches the file at the path. Nobody is told that a socket file was removed, and kubelet
 removes those of device plugins when it starts; the door is then bound anew.
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,7 @@ from trio.socket import SocketType
 
 from berth.errors import HostError, LocalProtocolError
 from berth.runtime.backoff import BackOff
+from berth.runtime.goaway import GOAWAY, Frames
 from berth.runtime.latest import Latest
 from berth.runtime.listeners import Occupant, bind_listener, probe_path, release_path
 from berth.runtime.logs import get_log
@@ -39,6 +41,9 @@ CONNECTION_LIMIT: Final = 64
 
 ACCEPT_PAUSE_S: Final = 0.5
 """Pause after the kernel refused to accept, usually for want of descriptors, in seconds."""
+
+DISMISS_S: Final = 1.0
+"""What clients have for leaving, in seconds; those with calls under way leave when they end."""
 
 _log = get_log(__name__)
 
@@ -92,6 +97,7 @@ class FrontDoor:
         self.connections: Latest[int] = Latest(0)
         """Connections that are copied now."""
         self._accepted = 0
+        self._relays: set[_Relay] = set()
         self.heard: Latest[bool] = Latest(False)
         """Whether a client has said something: who only looks whether somebody listens does not."""
 
@@ -181,6 +187,15 @@ class FrontDoor:
         if self._letting_in is not None:
             self._letting_in.cancel()
 
+    async def dismiss(self) -> None:
+        """Let no further connection in and have clients leave, for at most `DISMISS_S`."""
+        self.stop_accepting()
+        with trio.move_on_after(DISMISS_S):
+            async with trio.open_nursery() as nursery:
+                for relay in self._relays:
+                    nursery.start_soon(relay.dismiss)
+            await self.connections.wait_value(lambda count: not count)
+
     def statistics(self) -> DoorStatistics:
         """Give figures for tests and for the operator."""
         scope = self._letting_in
@@ -239,26 +254,71 @@ class FrontDoor:
         except HostError as error:
             _log.warning("connection is dropped, its plugin does not answer", reason=error)
             return
-        async with server, trio.open_nursery() as nursery:
-            nursery.start_soon(_copy, client, server, nursery.cancel_scope, self._hear)
-            nursery.start_soon(_copy, server, client, nursery.cancel_scope)
+        relay = _Relay(client, server, heard=self._hear)
+        self._relays.add(relay)
+        try:
+            await relay.run()
+        finally:
+            self._relays.discard(relay)
 
     def _hear(self) -> None:
         self.heard.set(True)
 
 
-async def _copy(
-    source: trio.SocketStream,
-    target: trio.SocketStream,
-    connection: trio.CancelScope,
-    moved: Callable[[], None] | None = None,
-) -> None:
-    """Copy until the source ends, and pass the end on; an error ends the connection alone."""
-    try:
-        async for data in source:
-            if moved is not None:
-                moved()
-            await target.send_all(data)
-        await target.send_eof()
-    except trio.BrokenResourceError:
-        connection.cancel()
+class _Relay:
+    """One connection: two copying tasks, and the word to its client that it shall leave.
+
+    Args:
+        heard: Called when the client has said something.
+    """
+
+    def __init__(
+        self, client: trio.SocketStream, server: trio.SocketStream, *, heard: Callable[[], None]
+    ) -> None:
+        self._client = client
+        self._server = server
+        self._heard = heard
+        self._frames = Frames()
+        self._spoken = False
+        self._leaving = False
+        self._sending = trio.Lock()
+
+    async def run(self) -> None:
+        """Copy until both sides have ended; an error ends the connection alone."""
+        async with self._server, trio.open_nursery() as nursery:
+            nursery.start_soon(self._copy, self._in, nursery.cancel_scope)
+            nursery.start_soon(self._copy, self._out, nursery.cancel_scope)
+
+    async def dismiss(self) -> None:
+        """Tell the client to leave: now, or where the frame ends that is being sent."""
+        self._leaving = True
+        with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            async with self._sending:
+                if self._leaving and self._spoken and self._frames.is_between:
+                    self._leaving = False
+                    await self._client.send_all(GOAWAY)
+
+    async def _copy(
+        self, direction: Callable[[], Awaitable[None]], connection: trio.CancelScope
+    ) -> None:
+        try:
+            await direction()
+        except trio.BrokenResourceError:
+            connection.cancel()
+
+    async def _in(self) -> None:
+        async for data in self._client:
+            self._heard()
+            await self._server.send_all(data)
+        await self._server.send_eof()
+
+    async def _out(self) -> None:
+        async for data in self._server:
+            async with self._sending:
+                end = self._frames.passed(data)
+                self._spoken = self._spoken or end > 0
+                told = GOAWAY if self._leaving and end else b""
+                self._leaving = self._leaving and not told
+                await self._client.send_all(data[:end] + told + data[end:] if told else data)
+        async with self._sending:
+            await self._client.send_eof()

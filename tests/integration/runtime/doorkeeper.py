@@ -43,7 +43,7 @@ async def main(name: str, public: Path, folder: Path) -> None:
         with trio.open_signal_receiver(signal.SIGTERM) as signals:
             async for _ in signals:
                 break
-        door.stop_accepting()
+        await door.dismiss()
         await server.drain()
         nursery.cancel_scope.cancel()
     door.close()

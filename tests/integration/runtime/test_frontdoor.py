@@ -554,3 +554,34 @@ async def test_call_while_the_daemon_is_replaced(
 
         assert answers == ["first", "second", "second"]
         assert find_socket(tmp_path / "dra.sock") == file
+
+
+async def test_no_call_is_cut_while_the_daemon_is_replaced(
+    thread: AsyncioThread, tmp_path: Path
+) -> None:
+    """Clients that call on and on hear no error: some calls are the first's, the others wait."""
+
+    answers: list[list[str]] = [[] for _ in range(8)]
+
+    async def call_on(number: int, channel: GrpcChannel) -> None:
+        while not answers[number] or answers[number][-1] == "first":
+            reply = await channel.unary("/test.Door/Name", StringValue(), StringValue)
+            answers[number].append(reply.value)
+
+    with bound(tmp_path / "dra.sock") as listener, contextlib.ExitStack() as stack:
+        first = Doorkeeper("first", listener, tmp_path)
+        stack.callback(first.close)
+        await first.wait_serving()
+        async with contextlib.AsyncExitStack() as channels, trio.open_nursery() as nursery:
+            for number in range(len(answers)):
+                channel = await channels.enter_async_context(
+                    open_channel(thread, tmp_path / "dra.sock")
+                )
+                nursery.start_soon(call_on, number, channel)
+            await trio.sleep(0.2)
+            assert await first.end(signal.SIGTERM) == 0
+            second = Doorkeeper("second", listener, tmp_path)
+            stack.callback(second.close)
+
+    assert {each[-1] for each in answers} == {"second"}
+    assert all("first" in each for each in answers)

@@ -120,10 +120,14 @@ class GrpcServer:
         Clients are told to connect anew (GOAWAY). Afterwards `run` returns. The caller's scope says
         how long to wait; when it is cut short, the calls under way go on until `run` is cancelled.
         """
-        if self._floor is not None:
-            self._floor.end_streams()
+        self.end_streams()
         await self._stop(_NO_LIMIT_S)
         self._drained.set()
+
+    def end_streams(self) -> None:
+        """End every stream, which would never end by itself; their callers are told UNAVAILABLE."""
+        if self._floor is not None:
+            self._floor.end_streams()
 
     def statistics(self) -> GrpcStatistics:
         """Give figures for tests and for the operator."""
