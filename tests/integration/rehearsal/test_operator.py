@@ -99,3 +99,23 @@ async def test_command_reloads(stages: Stages) -> None:
     assert (code, "enabeld is unknown" in text) == (1, True)
     offered = [d for d in (await answer(stage, "devices"))["devices"] if d["offered"]]
     assert len(offered) == 2
+
+
+@pytest.mark.slow
+async def test_word_of_a_person_against_a_device_outlives_a_crash(stages: Stages) -> None:
+    """It was on disk before it was answered; the next daemon says the same before it serves."""
+
+    stage = await stages()
+    (device,) = (d for d in (await answer(stage, "devices"))["devices"] if d["offered"])
+    assert device["verdict"]["status"] != "unhealthy"
+    code, text = await berth(stage, "health", "set", "nic0", "loose-cable")
+    assert (code, f"{device['name']} is unhealthy (loose-cable) now" in text) == (0, True)
+    await stage.berthd.kill()
+    await stage.start()
+
+    code, text = await berth(stage, "health")
+    assert (code, f"{device['name']} is unhealthy (loose-cable)" in text) == (1, True)
+    (found,) = (await answer(stage, "why", "nic0"))["found"]
+    assert found["device"]["verdict"]["reason"] == "loose-cable"
+    assert (await berth(stage, "health", "clear", "nic0"))[0] == 0
+    assert (await berth(stage, "health"))[0] == 0

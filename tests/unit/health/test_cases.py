@@ -116,6 +116,19 @@ def test_other_terms_hold_at_once() -> None:
     assert made.due_s == 90
 
 
+def test_forgotten_subject_is_forgotten_with_its_parts() -> None:
+    """What comes to its place later begins anew."""
+
+    made = cases()
+    for subject in (GPU, PART, OTHER):
+        ask(made, SICK, s=0, subject=subject)
+    made.state(at(0))
+    made.forget(GPU)
+
+    assert set(made.courses) == {OTHER}
+    assert {of(made, name, 1).status for name in ("gpu", "part")} == {Status.UNKNOWN}
+
+
 def test_copy_changes_by_itself() -> None:
     """So that what may fail can be tried on it."""
 
