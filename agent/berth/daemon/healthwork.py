@@ -11,24 +11,10 @@ import trio
 
 from berth.config.schema import Config
 from berth.daemon.holdings import Holdings
-from berth.health.terms import GENERIC, GPU, NIC, VFIO, Terms
-from berth.model.device import Nic
-from berth.model.peripheral import Peripheral
-from berth.node.health import Health, Watching
+from berth.health.watching import Watching
+from berth.node.health import Health
 from berth.node.healthfile import HealthFile
 from berth.runtime.latest import Latest
-
-
-class ByKind:
-    """How devices are watched where no group says it otherwise."""
-
-    def of_peripheral(self, one: Peripheral) -> Terms:
-        """Those of its type."""
-        return {"gpu": GPU, "mig": GPU, "vfio": VFIO}.get(one.type, GENERIC)
-
-    def of_nic(self, _nic: Nic) -> Terms:
-        """Those of every NIC."""
-        return NIC
 
 
 class HealthWork:
@@ -42,7 +28,7 @@ class HealthWork:
     """
 
     def __init__(self, config: Config, held: Holdings, *, boot_id: str) -> None:
-        self.terms: Latest[Watching] = Latest(ByKind())
+        self.terms: Latest[Watching] = Latest(Watching.of(config))
         self.health = Health(
             inventory=held.discovery.inventory,
             terms=self.terms,
@@ -53,9 +39,9 @@ class HealthWork:
         """Take up what the life before left, before anybody is told how a device is."""
         await self.health.recall()
 
-    def reload(self, _config: Config) -> None:
-        """Take other settings."""
-        self.terms.set(ByKind())
+    def reload(self, config: Config) -> None:
+        """Take other groups."""
+        self.terms.set(Watching.of(config))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Judge and watch until cancelled; started when the first verdicts are told."""

@@ -92,17 +92,14 @@ class Operator:
                 "device", f"is asked to {action!r}", rule="it is forget, with the device's name"
             )
         held = self._parts.held
-        one = held.discovery.inventory.get().peripheral_by_name.get(name)
         done = await forget(
             name,
             inventory=held.discovery.inventory.get(),
             ledger=held.ledger,
             gpus=held.gpus,
             stock=held.stock,
+            forgotten=self._parts.care.health.forget,
         )
-        if one is not None:
-            # What comes to its place is another one.
-            self._parts.care.health.forget(one.identity)
         _log.info("device forgotten by the operator", device=name)
         return {"done": done}
 

@@ -20,8 +20,7 @@ import attrs
 
 from berth.errors import StateError
 from berth.health.course import Cause, Course, Flapping, Moment
-from berth.health.finding import CODE_LIMIT, OPERATOR, Finding, Severity
-from berth.health.fold import cut
+from berth.health.finding import CODE_LIMIT, OPERATOR, Finding, Severity, cut
 from berth.model import jsontext
 from berth.model.structure import Misfit, from_json, to_json
 

@@ -16,7 +16,7 @@ from typing import Final
 import attrs
 
 from berth.health.course import Asker, Cause, Course, Moment, asked_of
-from berth.health.finding import MESSAGE_LIMIT, Severity
+from berth.health.finding import MESSAGE_LIMIT, Severity, cut
 from berth.health.terms import Terms
 from berth.health.verdict import UNASKED, Status, Verdict
 
@@ -25,6 +25,8 @@ EXPIRED: Final = "expired"
 
 _NAMED: Final = 3
 # How many others a message names by their codes.
+
+_MARK: Final = "…"
 
 
 @attrs.frozen(kw_only=True)
@@ -63,7 +65,7 @@ def fold(courses: Sequence[Course], terms: Terms, at: Moment) -> Verdict:
         bare,
         status=Status.UNKNOWN,
         reason=doubt.reason,
-        message=cut(doubt.message, also),
+        message=ended(doubt.message, also),
     )
 
 
@@ -73,15 +75,13 @@ def expires_s(courses: Sequence[Course], terms: Terms, at: Moment) -> float:
     return due_s if due_s > at.s else math.inf
 
 
-def cut(text: str, rest: str = "", *, limit: int = MESSAGE_LIMIT) -> str:
-    """A text within the limit in bytes, with its rest whole where there is room for it."""
-    end = rest.encode("utf-8", "replace")[:limit]
-    room = limit - len(end)
-    head = text.encode("utf-8", "replace")
-    if len(head) > room:
-        mark = "…".encode()
-        head = head[: max(room - len(mark), 0)] + mark[:room]
-    return (head + end).decode("utf-8", "ignore")
+def ended(text: str, ending: str, *, limit: int = MESSAGE_LIMIT) -> str:
+    """A text with an ending that is whole; what is too long for both is cut off the text."""
+    rest = cut(ending, limit)
+    room = limit - len(rest.encode())
+    if len(text.encode(errors="replace")) <= room:
+        return cut(text, room) + rest
+    return cut(f"{cut(text, room - len(_MARK.encode()))}{_MARK}", room) + rest
 
 
 def shown(wall_s: int) -> str:
@@ -115,7 +115,7 @@ def _message(causes: Sequence[Cause], courses: Sequence[Course]) -> str:
         more = ", …" if len(others) > _NAMED else ""
         ending = f"; {len(others)} more: {', '.join(codes)}{more}{ending}"
     ending = f" (since {shown(worst.since.wall_s)}){ending}"
-    return cut(worst.finding.message or worst.finding.code, ending)
+    return ended(worst.finding.message or worst.finding.code, ending)
 
 
 def _asking(courses: Sequence[Course]) -> tuple[Asker, ...]:

@@ -9,11 +9,11 @@ Source: gpu-and-health.md §1.2, §4.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from berth.errors import ConfigError, HostError
-from berth.gpu.naming import gpu_name
+from berth.gpu.naming import gpu_identity, gpu_name
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
 from berth.node.gpus import Gpus
@@ -24,12 +24,19 @@ _KINDS: Final = frozenset({"gpu", "vfio"})
 
 
 async def forget(
-    name: str, *, inventory: Inventory, ledger: Ledger, gpus: Gpus | None, stock: Stock
+    name: str,
+    *,
+    inventory: Inventory,
+    ledger: Ledger,
+    gpus: Gpus | None,
+    stock: Stock,
+    forgotten: Callable[[str], None],
 ) -> str:
     """Drop what is remembered of a device.
 
     Args:
         name: As in slices.
+        forgotten: Called with the identity of a GPU that is not remembered any more.
 
     Returns:
         What was done, as a sentence without its end.
@@ -40,7 +47,10 @@ async def forget(
     """
     one = inventory.peripheral_by_name.get(name)
     if one is not None and one.kind in _KINDS and gpus is not None:
-        return await _forget_gpu(one, inventory.peripherals, ledger=ledger, gpus=gpus)
+        done = await _forget_gpu(one, inventory.peripherals, ledger=ledger, gpus=gpus)
+        # What comes to its place is another card, whatever was known of this one.
+        forgotten(gpu_identity(one.path))
+        return done
     if one is not None:
         _require_free([one], ledger)
         raise _seen(name)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from berth.health.course import Course, Flapping, Moment
 from berth.health.finding import MESSAGE_LIMIT, Severity
-from berth.health.fold import EXPIRED, cut, expires_s, fold, shown
+from berth.health.fold import EXPIRED, ended, expires_s, fold, shown
 from berth.health.verdict import UNASKED, Status
 from tests.unit.health.moments import EPOCH, LOST, MUTE, SICK, TERMS, WORN, at, heard
 
@@ -151,12 +151,12 @@ def test_wall_clock_decides_nothing(jump_s: int) -> None:
 
 @settings(max_examples=50)
 @given(text=st.text(max_size=400), rest=st.text(max_size=40), limit=st.integers(0, 700))
-def test_cut_keeps_the_limit_in_bytes(text: str, rest: str, limit: int) -> None:
+def test_message_keeps_its_limit_in_bytes(text: str, rest: str, limit: int) -> None:
     """No half of a character is left, and the rest is whole where there is room for it."""
 
     whole = text + rest
 
-    found = cut(text, rest, limit=limit)
+    found = ended(text, rest, limit=limit)
 
     assert len(found.encode()) <= limit
     if len(whole.encode()) <= limit:
@@ -168,7 +168,7 @@ def test_cut_keeps_the_limit_in_bytes(text: str, rest: str, limit: int) -> None:
 def test_half_a_character_of_a_source_is_no_fault() -> None:
     """What a device's driver says need not be text."""
 
-    assert cut("of \ud800 device", "\udc00") == "of ? device?"
+    assert ended("of \ud800 device", "\udc00") == "of ? device?"
 
 
 def test_message_is_never_longer_than_its_limit() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ async def ask(
     gpus: Gpus | None = None,
     stock: Stock | None = None,
     ledger: Ledger | None = None,
+    forgotten: Callable[[str], None] = lambda _: None,
 ) -> str:
     """Ask as the operator does."""
     return await forget(
@@ -39,6 +41,7 @@ async def ask(
         ledger=ledger or Ledger(),
         gpus=gpus,
         stock=stock or stock_of(Machine(), []),
+        forgotten=forgotten,
     )
 
 
@@ -65,7 +68,10 @@ async def test_lost_gpu_is_forgotten(lost: tuple[Driven, Gpus], autojump_clock: 
     found = {one.name: one.unhealthy for one in gpus.peripherals.get()}
     assert found == {NAMES[0]: "", NAMES[1]: "lost"}
 
-    assert NAMES[1] in await ask(NAMES[1], *gpus.peripherals.get(), gpus=gpus)
+    told: list[str] = []
+    every = gpus.peripherals.get()
+    assert NAMES[1] in await ask(NAMES[1], *every, gpus=gpus, forgotten=told.append)
+    assert told == [every[1].identity]
     await gpus.peripherals.wait_value(lambda now: [one.name for one in now] == [NAMES[0]])
 
     back = Driven(UP)

@@ -209,13 +209,13 @@ class Looker:
     ],
 )
 async def test_unknown_device_is_asked_before_it_is_given(
+    nursery: trio.Nursery,
+    autojump_clock: MockClock,
+    bed: Bed,
     *,
     takes_s: float,
     found: Sequence[Finding],
     status: Status,
-    nursery: trio.Nursery,
-    autojump_clock: MockClock,
-    bed: Bed,
 ) -> None:
     """For two seconds; who has not answered by then is as unknown as before."""
 
