@@ -55,6 +55,7 @@ class Cases:
         self._names: dict[str, set[str]] = {}
         self._folded: dict[str, _Folded] = {}
         self._stale: set[str] = set()
+        self._left = False
 
     @property
     def courses(self) -> Mapping[str, Course]:
@@ -68,7 +69,7 @@ class Cases:
 
     @property
     def due_s(self) -> float:
-        """When `state` changes, if nobody says anything until then; infinity if never."""
+        """When `fold` finds something, if nobody says anything until then; infinity if never."""
         if self._stale:
             return -math.inf
         return min((folded.due_s for folded in self._folded.values()), default=math.inf)
@@ -83,7 +84,7 @@ class Cases:
         """These are the devices of the node from now on."""
         changed = {name for name, one in devices.items() if self._devices.get(name) != one}
         for name in self._devices.keys() - devices.keys():
-            self._folded.pop(name, None)
+            self._left = self._folded.pop(name, None) is not None or self._left
         self._devices = dict(devices)
         self._stale = (self._stale | changed) & devices.keys()
         self._names = {}
@@ -137,14 +138,26 @@ class Cases:
         self._settle(name, at)
         return self._fold(name, at).verdict
 
-    def state(self, at: Moment) -> HealthState:
-        """The verdict on every device now."""
+    def fold(self, at: Moment) -> bool:
+        """Judge anew what was touched or is due.
+
+        Returns:
+            Whether `state` differs from what it was before by more than times of confirmation.
+        """
+        is_news = False
         self._stale |= {name for name, folded in self._folded.items() if folded.due_s <= at.s}
         for name in tuple(self._stale):
             self._settle(name, at)
         for name in self._stale:
-            self._folded[name] = self._fold(name, at)
+            before, self._folded[name] = self._folded.get(name), self._fold(name, at)
+            is_news = is_news or before is None or _differ(before, self._folded[name])
         self._stale = set()
+        is_news, self._left = is_news or self._left, False
+        return is_news
+
+    @property
+    def state(self) -> HealthState:
+        """The verdict on every device, as `fold` found them last."""
         return HealthState(verdicts={name: one.verdict for name, one in self._folded.items()})
 
     def _change(self, subject: str, at: Moment, change: Callable[[Course], Course]) -> None:
@@ -189,3 +202,9 @@ class Cases:
         )
         due_s = min((expires_s(courses, terms, at), *heals))
         return _Folded(verdict=fold(courses, terms, at), due_s=due_s)
+
+
+def _differ(one: _Folded, other: _Folded) -> bool:
+    """Whether two verdicts say another thing; that the same was confirmed again is none."""
+    then = attrs.evolve(one.verdict, observed_s=other.verdict.observed_s)
+    return then != other.verdict

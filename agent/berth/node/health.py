@@ -9,13 +9,14 @@ Source: gpu-and-health.md §6.1, §6.4, §6.5.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import trio
 
-from berth.errors import ClaimError
+from berth.errors import BerthError, ClaimError
 from berth.health.cases import Cases, Watched
 from berth.health.course import Cause, Course, Moment
 from berth.health.finding import OPERATOR, Finding, Severity
@@ -27,14 +28,20 @@ from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
 from berth.node.healthfile import HealthFile
 from berth.node.healthjournal import HealthJournal
-from berth.node.healthwords import SOURCE, survey_findings
+from berth.node.healthwords import Words
 from berth.runtime.latest import Latest
+from berth.runtime.logs import get_log
 
 ASK_S: Final = 2.0
 """Longest that prepare waits for a device to be asked."""
 
+CONFIRM_S: Final = 1.0
+"""That verdicts hold still is told no more often: nobody has to do anything about it at once."""
+
 PATIENCE_S: Final = 0.05
 """Longest that telling waits for the disk: readers are to know within 100 ms (GH §6.6)."""
+
+_log = get_log(__name__)
 
 
 class Watching(Protocol):
@@ -80,10 +87,11 @@ class Health:
         self._patience_s = patience_s
         self._cases = Cases()
         self._journal = HealthJournal()
-        self._probers: list[Prober] = []
         self._holders: Mapping[str, tuple[str, ...]] = {}
-        self._surveyed: Mapping[str, tuple[Finding, ...]] = {}
+        self._words = Words(self)
+        self._probers: list[Prober] = [self._words]
         self._stirred = trio.Event()
+        self._again_s = self._late_s = math.inf
 
     @property
     def courses(self) -> Mapping[str, Course]:
@@ -136,7 +144,11 @@ class Health:
 
     def verdict(self, name: str) -> Verdict:
         """The verdict on a device by all that was reported until now."""
-        return self._cases.verdict(name, self._now()) or UNASKED
+        verdict = self._cases.verdict(name, self._now())
+        if self._cases.due_s < trio.current_time():
+            # What has healed in this moment is news to others as well.
+            self._stirred.set()
+        return verdict or UNASKED
 
     def forget(self, subject: str) -> None:
         """Drop all that is known of a subject and its parts: another device is in its place."""
@@ -144,14 +156,17 @@ class Health:
         self._stirred.set()
 
     async def probe_now(self, name: str) -> None:
-        """Have a device asked by everybody who can, for at most `ASK_S`."""
+        """Have a device asked by everybody who can, for at most `ASK_S`.
+
+        Who fails to is told to the log, and the device stays as it was.
+        """
         await trio.lowlevel.checkpoint()
         subjects = [subject for subject, _ in self.courses_of(name)]
         with trio.move_on_after(ASK_S):
             async with trio.open_nursery() as nursery:
                 for prober in self._probers:
                     for subject in subjects:
-                        nursery.start_soon(prober.probe_now, subject)
+                        nursery.start_soon(_probe, prober, subject)
 
     async def set_by_operator(self, name: str, code: str, message: str) -> None:
         """Take a person's word against a device; it is on disk before it counts as said.
@@ -214,21 +229,27 @@ class Health:
             await self._tell()
             task_status.started()
             while True:
-                with trio.move_on_at(min(self._cases.due_s, self._journal.due_s)):
+                due_s = min(self._cases.due_s, self._journal.due_s, self._late_s)
+                with trio.move_on_at(due_s):
                     await self._stirred.wait()
                 await self._tell()
 
     async def _tell(self) -> None:
         """Fold what came, have it written, and tell it."""
         self._stirred = trio.Event()
-        self._cases.state(self._now())
+        is_news = self._cases.fold(self._now())
         if self._file is not None and self._file.is_behind(self._cases.courses, self._now()):
             with trio.move_on_after(self._patience_s):
                 await self._file.wait_tried()
         now = self._now()
-        state = self._cases.state(now)
-        self.state.set(state)
-        self._journal.tell(state, self._holders, now_s=now.s)
+        is_news = self._cases.fold(now) or is_news
+        self._late_s = math.inf
+        if is_news or self._again_s <= now.s:
+            if self.state.set(self._cases.state):
+                self._again_s = now.s + CONFIRM_S
+        else:
+            self._late_s = self._again_s
+        self._journal.tell(self.state.get(), self._holders, now_s=now.s)
 
     async def _change(self, change: Callable[[Cases], None]) -> None:
         """Change what is known on disk first, then in memory."""
@@ -263,19 +284,7 @@ class Health:
             }
         )
         self._holders = {one.name: one.held_by for one in (*nics, *inventory.peripherals)}
-        here = {one.identity for one in (*nics, *inventory.peripherals)}
-        self._take_words(here, survey_findings(inventory))
-
-    def _take_words(self, here: Set[str], found: Mapping[str, tuple[Finding, ...]]) -> None:
-        """Report what the surveys say of each device; what heals of it is theirs until it has."""
-        for subject in self._surveyed.keys() - here:
-            self.retire(subject, SOURCE)
-        before = [s for s, course in self._cases.courses.items() if course.standing(SOURCE)]
-        subjects = here & {*found, *self._surveyed, *before}
-        for subject in subjects:
-            if found.get(subject, ()) != self._surveyed.get(subject):
-                self.report(subject, SOURCE, found.get(subject, ()), asked=False)
-        self._surveyed = {s: found.get(s, ()) for s in subjects if self.standing(s, SOURCE)}
+        self._words.see(inventory)
 
     def _subject(self, name: str) -> str:
         device = self._cases.devices.get(name)
@@ -289,3 +298,10 @@ class Health:
 
     def _now(self) -> Moment:
         return Moment(s=trio.current_time(), wall_s=int(self._wall()))
+
+
+async def _probe(prober: Prober, subject: str) -> None:
+    try:
+        await prober.probe_now(subject)
+    except BerthError as error:
+        _log.warning("device not asked", subject=subject, reason=error)

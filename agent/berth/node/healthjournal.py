@@ -84,7 +84,8 @@ class _Device:
         self._told, self._held = outcome, 0
 
     def _write(self, verdict: Verdict, holders: tuple[str, ...]) -> None:
-        write = _log.info if verdict.status is Status.HEALTHY else _log.warning
+        is_well = verdict.status is Status.HEALTHY and verdict.severity is None
+        write = _log.info if is_well else _log.warning
         write(
             "device health",
             device=self._name,

@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+import trio
+
 from berth.gpu.witness import LOST
 from berth.health.finding import CODE_LIMIT, Finding, Severity
+from berth.health.reports import Reports
 from berth.model.device import Nic
 from berth.model.inventory import Inventory
 from berth.model.names import slug
@@ -37,6 +40,39 @@ _WORDS: Final[Mapping[str, str]] = {
 
 _NIC_WORDS: Final = frozenset({LOST, ABSENT, "no-driver", "busy", "restore-failed"})
 # Others say why a NIC is not offered, or not now: it is in use, on its way home, or not selected.
+
+
+class Words:
+    """The source of what the surveys tell. It is a `health.reports.Prober`.
+
+    Args:
+        reports: Who is told.
+    """
+
+    def __init__(self, reports: Reports) -> None:
+        self._reports = reports
+        self._found: Mapping[str, tuple[Finding, ...]] = {}
+        self._told: frozenset[str] = frozenset()
+
+    def see(self, inventory: Inventory) -> None:
+        """Report what the inventory says now; what heals of a device is ours until it has."""
+        here = {one.identity for one in (*inventory.nics, *inventory.peripherals)}
+        for subject in self._told - here:
+            self._reports.retire(subject, SOURCE)
+        found = self._found = survey_findings(inventory)
+        self._told = frozenset(
+            subject
+            for subject in here
+            if subject in found or self._reports.standing(subject, SOURCE)
+        )
+        for subject in self._told:
+            self._reports.report(subject, SOURCE, found.get(subject, ()), asked=False)
+
+    async def probe_now(self, subject: str) -> None:
+        """Report once more what was seen last: a person may have cleared what is still so."""
+        await trio.lowlevel.checkpoint()
+        if subject in self._told:
+            self._reports.report(subject, SOURCE, self._found.get(subject, ()), asked=False)
 
 
 def survey_findings(inventory: Inventory) -> Mapping[str, tuple[Finding, ...]]:

@@ -14,7 +14,7 @@ from berth.health.cases import Cases, Watched
 from berth.health.course import CAUSE_LIMIT, PROBES, Moment
 from berth.health.document import from_bytes, kept_of, recalled, to_bytes
 from berth.health.finding import Finding, Severity
-from berth.health.verdict import Status, Verdict
+from berth.health.verdict import HealthState, Status, Verdict
 from tests.unit.health.moments import HOLD_S, LOST, MUTE, SICK, TERMS, WORN, at
 
 GPU: Final = "pci:0000:3b:00.0"
@@ -34,9 +34,15 @@ def cases() -> Cases:
     return made
 
 
+def told(made: Cases, now: Moment) -> HealthState:
+    """What is told then."""
+    made.fold(now)
+    return made.state
+
+
 def of(made: Cases, name: str, s: float) -> Verdict:
     """The verdict on a device as it is told."""
-    return made.state(at(s)).of(name)
+    return told(made, at(s)).of(name)
 
 
 def ask(made: Cases, *findings: Finding, s: float, subject: str = GPU) -> None:
@@ -49,7 +55,7 @@ def test_each_device_is_told_from_the_beginning() -> None:
 
     made = cases()
 
-    assert {verdict.status for verdict in made.state(at(0)).verdicts.values()} == {Status.UNKNOWN}
+    assert {verdict.status for verdict in told(made, at(0)).verdicts.values()} == {Status.UNKNOWN}
     assert made.due_s == math.inf
 
 
@@ -59,7 +65,7 @@ def test_fault_of_a_whole_reaches_its_parts_alone() -> None:
     made = cases()
     for subject in (GPU, OTHER):
         ask(made, s=0, subject=subject)
-    assert made.state(at(0)).of("part").status is Status.HEALTHY
+    assert told(made, at(0)).of("part").status is Status.HEALTHY
 
     ask(made, SICK, s=1)
     assert of(made, "part", 1).reason == "xid-48"
@@ -74,7 +80,7 @@ def test_state_changes_by_itself_at_the_time_that_was_told() -> None:
 
     made = cases()
     ask(made, s=0)
-    made.state(at(0))
+    made.fold(at(0))
     assert made.due_s == 30
     assert of(made, "gpu", 29.9).status is Status.HEALTHY
     assert of(made, "gpu", 30).status is Status.UNKNOWN
@@ -88,17 +94,34 @@ def test_state_changes_by_itself_at_the_time_that_was_told() -> None:
     assert of(made, "gpu", 80).status is Status.HEALTHY
 
 
+def test_only_what_says_another_thing_is_news() -> None:
+    """That a verdict was confirmed again is none; that a device comes or goes is."""
+
+    made = cases()
+    assert made.fold(at(0))
+    ask(made, s=1)
+    assert made.fold(at(1))
+    ask(made, s=2)
+    assert not made.fold(at(2))
+    assert made.state.of("gpu").observed_s == at(2).wall_s
+    ask(made, attrs.evolve(WORN, message="worse"), s=3)
+    assert made.fold(at(3))
+    made.know({"gpu": DEVICES["gpu"]})
+    assert made.fold(at(3))
+    assert not made.fold(at(3))
+
+
 def test_device_that_comes_later_finds_what_was_said_of_it() -> None:
     """A source may be sooner than the inventory."""
 
     made = Cases()
     ask(made, SICK, s=0)
-    assert not made.state(at(0)).verdicts
+    assert not told(made, at(0)).verdicts
 
     made.know(DEVICES)
     assert of(made, "gpu", 1).reason == "xid-48"
     made.know({})
-    assert not made.state(at(2)).verdicts
+    assert not told(made, at(2)).verdicts
     assert made.due_s == math.inf
 
 
@@ -107,7 +130,7 @@ def test_other_terms_hold_at_once() -> None:
 
     made = cases()
     ask(made, s=0)
-    made.state(at(1))
+    made.fold(at(1))
 
     terms = attrs.evolve(TERMS, timeout_s=90)
     made.know({name: attrs.evolve(one, terms=terms) for name, one in DEVICES.items()})
@@ -122,7 +145,7 @@ def test_forgotten_subject_is_forgotten_with_its_parts() -> None:
     made = cases()
     for subject in (GPU, PART, OTHER):
         ask(made, SICK, s=0, subject=subject)
-    made.state(at(0))
+    made.fold(at(0))
     made.forget(GPU)
 
     assert set(made.courses) == {OTHER}
@@ -218,7 +241,7 @@ def test_last_state_is_told_in_the_end(steps: list[Step]) -> None:
 
     made, now_s = cases(), 0.0
     for now_s, _ in played(made, steps):
-        made.state(at(now_s))
+        made.fold(at(now_s))
     made.retire(PART, "nvml", at(now_s))
     for subject in (GPU, PART):
         made.report(subject, "events", (), asked=False, at=at(now_s))
@@ -226,7 +249,7 @@ def test_last_state_is_told_in_the_end(steps: list[Step]) -> None:
         now_s += 15
         ask(made, WORN, s=now_s)
         if made.due_s <= now_s:
-            state = made.state(at(now_s))
+            state = told(made, at(now_s))
 
     assert state.of("gpu").reason == state.of("part").reason == "remap-pending"
     assert state.of("gpu").is_degraded
@@ -239,7 +262,7 @@ def test_restart_makes_nothing_healthier(steps: list[Step]) -> None:
 
     made = cases()
     now_s = [0.0, *(s for s, _ in played(made, steps))][-1]
-    before = made.state(at(now_s))
+    before = told(made, at(now_s))
 
     content = to_bytes(kept_of(made.courses, boot_id="this", at=at(now_s)))
     kept = from_bytes(content, where="causes.json")
@@ -263,7 +286,7 @@ def test_storm_of_changes_fills_no_memory() -> None:
         named = (attrs.evolve(SICK, code=f"xid-{number}"),) if number % 2 else ()
         ask(made, *named, s=s)
         if number % 10 == 0:
-            made.state(at(s))
+            made.fold(at(s))
         sizes.append(len(made.of(GPU).causes))
 
     assert max(sizes) == CAUSE_LIMIT
@@ -277,14 +300,14 @@ def test_clock_that_nobody_sets_decides_over_the_whole_node() -> None:
     """A wall clock a year ahead, and then a year behind, changes neither verdicts nor times."""
 
     def run(jumps: bool) -> list[tuple[object, ...]]:
-        made, told = cases(), []
+        made, seen = cases(), []
         for number in range(40):
             wall_s = (-1) ** number * 31_536_000 if jumps else 0
             now = Moment(s=number * 2.0, wall_s=at(0).wall_s + wall_s)
             made.report(GPU, "nvml", (SICK,) if 3 < number < 8 else (), asked=number < 25, at=now)
-            verdict = made.state(now).of("gpu")
-            told.append((verdict.status, verdict.reason, verdict.causes, made.due_s))
-        return told
+            verdict = told(made, now).of("gpu")
+            seen.append((verdict.status, verdict.reason, verdict.causes, made.due_s))
+        return seen
 
     assert run(jumps=True) == run(jumps=False)
     assert {status for status, *_ in run(jumps=True)} == set(Status)

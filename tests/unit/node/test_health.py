@@ -75,6 +75,10 @@ class Bed:
         """The device was asked, and this was found."""
         self.health.report(subject, "nvml", findings)
 
+    async def until_told(self, words: str) -> None:
+        """Wait until the modem's verdict begins so."""
+        await self.health.state.wait_value(lambda s: s.of(MODEM.name).message.startswith(words))
+
     async def heal(self) -> None:
         """The device answers that it is well for as long as it takes."""
         for _ in range(8):
@@ -134,6 +138,24 @@ async def test_nothing_runs_while_nothing_is_due(
 
     assert bed.health.state.version == version
     assert bed.verdict.status is Status.UNHEALTHY
+
+
+async def test_confirmations_are_told_once_a_second(
+    nursery: trio.Nursery, autojump_clock: MockClock, bed: Bed
+) -> None:
+    """Devices that are asked in turn wake no reader for each; what is new is told at once."""
+
+    await begun(nursery, bed)
+    version = bed.health.state.version
+    for _ in range(100):
+        bed.ask()
+        await trio.sleep(0.1)
+    assert bed.health.state.version - version <= 12
+    assert bed.verdict.observed_s >= 1_000_000_008
+    for number in range(10):
+        bed.ask(attrs.evolve(WORN, message=f"{number}"))
+        await wait_all_tasks_blocked()
+        assert bed.verdict.message.startswith(f"{number} ")
 
 
 async def test_verdict_expires_when_nobody_confirms_it(
@@ -228,6 +250,31 @@ async def test_unknown_device_is_asked_before_it_is_given(
     assert trio.current_time() - began_s == pytest.approx(min(takes_s, ASK_S))
 
 
+class Broken(Looker):
+    """A source whose own parts refuse."""
+
+    async def probe_now(self, subject: str) -> None:
+        """Fail."""
+        await trio.sleep(0.1)
+        raise HostError(subject, "cannot be looked at")
+
+
+async def test_source_that_fails_to_ask_keeps_nobody_from_the_device(
+    nursery: trio.Nursery,
+    autojump_clock: MockClock,
+    bed: Bed,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The others are asked all the same, and the log has its words."""
+
+    bed.health.add_prober(Broken(bed.health, takes_s=0))
+    bed.health.add_prober(Looker(bed.health, takes_s=1))
+    await begun(nursery, bed)
+
+    assert (await bed.health.ask(MODEM.name)).status is Status.HEALTHY
+    assert "cannot be looked at" in journal(caplog)[0]
+
+
 async def test_device_of_which_it_is_known_is_not_asked(
     nursery: trio.Nursery, autojump_clock: MockClock, bed: Bed
 ) -> None:
@@ -281,6 +328,20 @@ async def test_words_of_the_survey_are_causes(
     bed.see(MODEM)
     await bed.heal()
     assert bed.verdict.status is Status.HEALTHY
+
+
+async def test_cleared_word_of_the_survey_is_back_while_it_is_so(
+    nursery: trio.Nursery, autojump_clock: MockClock, bed: Bed
+) -> None:
+    """At once when the device is asked, and not before the survey has looked again else."""
+
+    await begun(nursery, bed)
+    bed.see(attrs.evolve(MODEM, unhealthy=ABSENT))
+    await wait_all_tasks_blocked()
+    assert await bed.health.clear(MODEM.name, ABSENT) == (ABSENT,)
+    assert bed.health.verdict(MODEM.name).status is Status.UNKNOWN
+    await bed.health.probe_now(MODEM.name)
+    assert bed.health.verdict(MODEM.name).reason == ABSENT
 
 
 @pytest.mark.parametrize(
@@ -481,13 +542,10 @@ async def test_disk_that_refuses_is_told_once_and_stops_nothing(
     folder = tmp_path / "health"
     folder.write_text("a file in the place of the folder")
     bed = await begun(nursery, Bed(folder))
-    for _ in range(5):
-        bed.ask(SICK)
-        await trio.sleep(3)
-        bed.ask(SICK, WORN)
-        await trio.sleep(3)
+    for words in ("first", "second", "third"):
+        bed.ask(attrs.evolve(SICK, message=words), WORN)
+        await bed.until_told(words)
 
-    assert bed.verdict.causes == 2
     assert caplog.text.count("not noted down") == 1
     with pytest.raises(HostError):
         await bed.health.set_by_operator(MODEM.name, "fan", "")

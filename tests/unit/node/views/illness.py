@@ -29,11 +29,12 @@ def _cases() -> Cases:
     cases.report(other, "links", (NO_CARRIER,), asked=True, at=AT)
     cases.report(other, "links", (), asked=True, at=AT)
     cases.unasked(other, "links", "its namespace is gone", AT)
+    cases.fold(AT)
     return cases
 
 
 _CASES: Final = _cases()
-HEALTH: Final = _CASES.state(AT)
+HEALTH: Final = _CASES.state
 """The held NIC is degraded, the virtual link sick, and the uplink was never asked."""
 
 
