@@ -98,11 +98,6 @@ class Health:
         """What is known of every subject, for views."""
         return self._cases.courses
 
-    @property
-    def devices(self) -> Mapping[str, Watched]:
-        """Every device by name."""
-        return self._cases.devices
-
     def courses_of(self, name: str) -> tuple[tuple[str, Course], ...]:
         """What a device's verdict comes from, by subject; nothing where no device is so called."""
         return self._cases.courses_of(name) if name in self._cases.devices else ()
@@ -177,12 +172,13 @@ class Health:
         """
         subject = self._subject(name)
         said = Finding(code=code, severity=Severity.FAULT, message=message)
-        standing = [one for one in self.standing(subject, OPERATOR) if one.code != code]
-        await self._change(
-            lambda cases: cases.report(
-                subject, OPERATOR, (*standing, said), asked=False, at=self._now()
-            )
-        )
+
+        def say(cases: Cases) -> None:
+            said_before = cases.of(subject).standing(OPERATOR)
+            every = (*(one for one in said_before if one.code != code), said)
+            cases.report(subject, OPERATOR, every, asked=False, at=self._now())
+
+        await self._change(say)
 
     async def clear(self, name: str, code: str = "") -> tuple[str, ...]:
         """Drop what a person said against a device, or every cause of one code, whoever named it.
@@ -289,11 +285,7 @@ class Health:
     def _subject(self, name: str) -> str:
         device = self._cases.devices.get(name)
         if device is None:
-            raise ClaimError(
-                name,
-                "is no device of this node",
-                mend="`berth devices` lists them",
-            )
+            raise ClaimError(name, "is no device of this node", mend="`berth devices` lists them")
         return device.subject
 
     def _now(self) -> Moment:

@@ -506,6 +506,25 @@ async def test_word_of_a_person_counts_until_it_is_cleared(
     assert bed.verdict.status is Status.HEALTHY
 
 
+async def test_two_persons_at_a_time_are_both_heard(
+    nursery: trio.Nursery, autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    """What the one says is not taken back by what the other says meanwhile."""
+
+    bed = await begun(nursery, Bed(tmp_path))
+    async with trio.open_nursery() as both:
+        for reason in ("fan", "smell"):
+            both.start_soon(bed.health.set_by_operator, MODEM.name, reason, "")
+
+    (course,) = bed.health.courses.values()
+    assert {(one.finding.code, one.gone_s) for one in course.causes} == {
+        ("fan", None),
+        ("smell", None),
+    }
+    (kept,) = file_of(tmp_path)["health"]["courses"]
+    assert len(kept["causes"]) == 2
+
+
 async def test_cleared_cause_of_a_source_has_to_be_asked_for_anew(
     nursery: trio.Nursery, autojump_clock: MockClock, bed: Bed
 ) -> None:
