@@ -105,16 +105,14 @@ class HealthVerbs:
         if not isinstance(asked, str) or not asked:
             raise ConfigError("DEVICE", "is missing", rule="health is of one device")
         inventory = self._inventory.get()
-        found = [
-            one.name for one in (*inventory.peripherals, *inventory.nics) if asked in _called(one)
-        ]
+        found = [one.name for one in inventory.every if asked in _called(one)]
         if len(found) == 1:
             return found[0]
         if found:
             raise ConfigError(
                 f"device {asked}", f"is {' and '.join(found)}", rule="it must be one: name it so"
             )
-        names = [one.name for one in (*inventory.peripherals, *inventory.nics)]
+        names = [one.name for one in inventory.every]
         raise ConfigError(
             f"device {asked}",
             "is not known here",

@@ -11,8 +11,8 @@ import trio
 
 from berth.config.schema import Config
 from berth.daemon.holdings import Holdings
-from berth.health.watching import Watching
-from berth.node.health import Health
+from berth.health import watching
+from berth.node.health import Health, Watching
 from berth.node.healthfile import HealthFile
 from berth.runtime.latest import Latest
 
@@ -28,7 +28,7 @@ class HealthWork:
     """
 
     def __init__(self, config: Config, held: Holdings, *, boot_id: str) -> None:
-        self.terms: Latest[Watching] = Latest(Watching.of(config))
+        self.terms: Latest[Watching] = Latest(watching.Watching.of(config))
         self.health = Health(
             inventory=held.discovery.inventory,
             terms=self.terms,
@@ -41,7 +41,7 @@ class HealthWork:
 
     def reload(self, config: Config) -> None:
         """Take other groups."""
-        self.terms.set(Watching.of(config))
+        self.terms.set(watching.Watching.of(config))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Judge and watch until cancelled; started when the first verdicts are told."""

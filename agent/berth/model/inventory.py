@@ -52,6 +52,11 @@ class Inventory:
         return {listing.name: listing for listing in self.listings}
 
     @property
+    def every(self) -> tuple[Peripheral | Nic, ...]:
+        """Every device, offered or not."""
+        return (*self.peripherals, *self.nics)
+
+    @property
     def pluggable(self) -> tuple[Peripheral, ...]:
         """What the device plugin may hand out, of whatever sort."""
         return (*self.peripherals, *self.listings)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 import trio
@@ -47,11 +47,11 @@ _log = get_log(__name__)
 class Watching(Protocol):
     """The settings of now: by which times each device is watched."""
 
-    def of_peripheral(self, one: Peripheral) -> Terms:
+    def of_peripheral(self, one: Peripheral, /) -> Terms:
         """Those of a device that stays where it is."""
         ...
 
-    def of_nic(self, nic: Nic) -> Terms:
+    def of_nic(self, nic: Nic, /) -> Terms:
         """Those of a NIC."""
         ...
 
@@ -269,17 +269,19 @@ class Health:
     def _survey(self) -> None:
         """Take the devices and the surveys' words of now."""
         inventory, terms = self._inventory.get(), self._terms.get()
-        nics: Sequence[Nic] = inventory.nics
         self._cases.know(
             {
-                **{n.name: Watched(subject=n.identity, terms=terms.of_nic(n)) for n in nics},
+                **{
+                    n.name: Watched(subject=n.identity, terms=terms.of_nic(n))
+                    for n in inventory.nics
+                },
                 **{
                     one.name: Watched(subject=one.identity, terms=terms.of_peripheral(one))
                     for one in inventory.peripherals
                 },
             }
         )
-        self._holders = {one.name: one.held_by for one in (*nics, *inventory.peripherals)}
+        self._holders = {one.name: one.held_by for one in inventory.every}
         self._words.see(inventory)
 
     def _subject(self, name: str) -> str:

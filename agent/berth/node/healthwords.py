@@ -56,7 +56,7 @@ class Words:
 
     def see(self, inventory: Inventory) -> None:
         """Report what the inventory says now; what heals of a device is ours until it has."""
-        here = {one.identity for one in (*inventory.nics, *inventory.peripherals)}
+        here = {one.identity for one in inventory.every}
         for subject in self._told - here:
             self._reports.retire(subject, SOURCE)
         found = self._found = survey_findings(inventory)

@@ -300,7 +300,8 @@ def test_clock_that_nobody_sets_decides_over_the_whole_node() -> None:
     """A wall clock a year ahead, and then a year behind, changes neither verdicts nor times."""
 
     def run(jumps: bool) -> list[tuple[object, ...]]:
-        made, seen = cases(), []
+        made = cases()
+        seen: list[tuple[object, ...]] = []
         for number in range(40):
             wall_s = (-1) ** number * 31_536_000 if jumps else 0
             now = Moment(s=number * 2.0, wall_s=at(0).wall_s + wall_s)

@@ -18,7 +18,7 @@ from berth.health.course import Course, Moment
 from berth.health.finding import OPERATOR, Finding, Severity
 from berth.health.reports import Prober, Reports
 from berth.health.terms import Terms
-from berth.health.verdict import Status, Verdict
+from berth.health.verdict import UNASKED, Status, Verdict
 from berth.model.device import RETURNING, Exclusion, Nic, NicKind
 from berth.model.inventory import Inventory
 from berth.model.peripheral import ABSENT, Peripheral
@@ -536,7 +536,7 @@ async def test_cleared_cause_of_a_source_has_to_be_asked_for_anew(
     assert await bed.health.clear(MODEM.name, "xid-79") == ("xid-79",)
     assert bed.health.standing(MODEM.identity, "nvml") == ()
     await wait_all_tasks_blocked()
-    assert bed.verdict.status is Status.UNKNOWN
+    assert bed.verdict.reason == UNASKED.reason
     bed.ask(SICK)
     await wait_all_tasks_blocked()
     assert bed.verdict.status is Status.UNHEALTHY

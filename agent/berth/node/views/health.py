@@ -10,7 +10,6 @@ from berth.health.fold import shown
 from berth.health.verdict import HealthState, Verdict
 from berth.model.device import Nic
 from berth.model.inventory import Inventory
-from berth.model.peripheral import Peripheral
 
 Courses: TypeAlias = "Sequence[tuple[str, Course]]"
 """How a device's own subject fares, and each whole of it, by subject."""
@@ -20,7 +19,6 @@ def health_view(
     state: HealthState, inventory: Inventory, courses_of: Callable[[str], Courses]
 ) -> dict[str, Any]:
     """Every device with its verdict, what speaks against it, and who asks it."""
-    devices: Sequence[Peripheral | Nic] = (*inventory.peripherals, *inventory.nics)
     return {
         "devices": [
             {
@@ -33,7 +31,7 @@ def health_view(
                 "findings": list(_findings(courses_of(one.name))),
                 "asked_by": list(_askers(courses_of(one.name))),
             }
-            for one in devices
+            for one in inventory.every
         ]
     }
 
