@@ -30,7 +30,10 @@ class Reports(Protocol):
         ...
 
     def unasked(self, subject: str, source: str, why: str) -> None:
-        """The source could not ask, by no fault of the subject; what it found before stands."""
+        """The source could not ask, by no fault of the subject; what it found before stands.
+
+        Nobody knows how the subject is then, until the source has asked it again or retires it.
+        """
         ...
 
     def retire(self, subject: str, source: str) -> None:

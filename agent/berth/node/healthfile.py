@@ -51,6 +51,7 @@ class HealthFile:
     async def recall(self, at: Moment) -> Mapping[str, Course]:
         """What the life before left, as far as it still holds."""
         try:
+            await self._folder.sweep()
             content = await self._folder.read(NAME)
         except HostError as error:
             _log.warning("what spoke against devices is lost", reason=error)

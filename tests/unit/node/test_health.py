@@ -585,10 +585,12 @@ async def test_file_that_cannot_be_read_is_set_aside(
     """It costs what it told and nothing more."""
 
     (tmp_path / NAME).write_bytes(content)
+    (tmp_path / ".berth-0.tmp").touch()
 
     bed = await begun(nursery, Bed(tmp_path))
 
     assert (tmp_path / f"{NAME}.bad-1").read_bytes() == content
+    assert not (tmp_path / ".berth-0.tmp").exists()
     assert "what spoke against devices is lost" in caplog.text
     bed.ask(SICK)
     await bed.health.state.wait_value(lambda s: s.of(MODEM.name).causes == 1)
