@@ -40,7 +40,7 @@ class HealthWork:
         await self.health.recall()
 
     def reload(self, config: Config) -> None:
-        """Take other groups."""
+        """Take other settings."""
         self.terms.set(watching.Watching.of(config))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -165,7 +165,6 @@ class Parts:
         )
         self.work.claims.reload(policies_of(config.nic.groups))
         self.held.reload(config)
-        # With ``[health]`` as it was at start, as the operator is told.
         self.care.reload(self.config)
 
     def tell_nri(self, state: PluginState) -> None:

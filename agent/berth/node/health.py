@@ -241,7 +241,8 @@ class Health:
         is_news = self._cases.fold(now) or is_news
         self._late_s = math.inf
         if is_news or self._again_s <= now.s:
-            if self.state.set(self._cases.state):
+            state = self._cases.state
+            if self.state.set(state):
                 self._again_s = now.s + CONFIRM_S
         else:
             self._late_s = self._again_s

@@ -1,14 +1,16 @@
 """What the surveys' words for a sick device are as findings.
 
-A survey sees that something is gone, or has no driver; it asks the device nothing. Words that tell
-why a device is not offered, as that somebody has it, are no sickness.
+A survey sees that something is gone, or has no driver; it asks the device nothing.
 
-Source: gpu-and-health.md §2.3, §6.2; network.md §4.5, §7.
+Of NICs it tells nothing here: it sees them at any moment of a move, when a link is nowhere and
+nothing is wrong. `berth.node.nicwatch` looks at them where they should be, and waits where it must.
+
+Source: gpu-and-health.md §2.3, §6.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import trio
@@ -16,7 +18,6 @@ import trio
 from berth.gpu.witness import LOST
 from berth.health.finding import CODE_LIMIT, Finding, Severity
 from berth.health.reports import Reports
-from berth.model.device import Nic
 from berth.model.inventory import Inventory
 from berth.model.names import slug
 from berth.model.peripheral import ABSENT
@@ -34,12 +35,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "module",
     "nodes-missing": "device nodes that its containers need are not there; `berth why` names them",
     "busy": "its driver does not let go of it; end what uses it on the host",
-    "restore-failed": "it could not be put back as it was; `berth why` tells the step, which is "
-    "tried again",
 }
-
-_NIC_WORDS: Final = frozenset({LOST, ABSENT, "no-driver", "busy", "restore-failed"})
-# Others say why a NIC is not offered, or not now: it is in use, on its way home, or not selected.
 
 
 class Words:
@@ -78,29 +74,11 @@ class Words:
 def survey_findings(inventory: Inventory) -> Mapping[str, tuple[Finding, ...]]:
     """What the surveys have against each device, by identity; of most devices nothing."""
     found: dict[str, dict[str, Finding]] = {}
-    for identity, word in _told(inventory):
-        finding = _finding(word)
-        found.setdefault(identity, {})[finding.code] = finding
-    return {identity: tuple(each.values()) for identity, each in found.items()}
-
-
-def _told(inventory: Inventory) -> Iterator[tuple[str, str]]:
     for one in inventory.peripherals:
         if one.unhealthy:
-            yield one.identity, one.unhealthy
-    for nic in inventory.nics:
-        for word in _words_of(nic, inventory):
-            if word in _NIC_WORDS:
-                yield nic.identity, word
-
-
-def _words_of(nic: Nic, inventory: Inventory) -> Iterator[str]:
-    # What no group selects is no business of ours.
-    if nic.exclusion is not None and (nic.group or nic.held_by):
-        yield nic.exclusion.reason
-    listing = inventory.listing_by_name.get(nic.name)
-    if listing is not None:
-        yield listing.unhealthy
+            finding = _finding(one.unhealthy)
+            found.setdefault(one.identity, {})[finding.code] = finding
+    return {identity: tuple(each.values()) for identity, each in found.items()}
 
 
 def _finding(word: str) -> Finding:

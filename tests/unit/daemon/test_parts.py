@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import trio
+
+from berth.daemon.configfile import read_config
 from berth.daemon.parts import Parts
+from berth.health.finding import Finding, Severity
+from berth.model.device import Nic, NicKind
+from berth.model.inventory import Inventory
 from berth.model.pod import Container, ContainerState, Sandbox
 from berth.node.running import mark
 from berth.nri.plugin import PluginState
+from tests.unit.daemon.conftest import GROUP, write_config
 from tests.unit.node.peripherals import RESOURCE, given, modem
+
+NIC = Nic(identity="pci:0000:41:00.0", name="nic-0", kind=NicKind.PF, group="lab")
+SICK = Finding(code="no-answer", severity=Severity.FAULT, message="it does not answer")
 
 
 async def test_runtime_that_goes_away_ends_no_container(parts: Parts) -> None:
@@ -19,3 +31,28 @@ async def test_runtime_that_goes_away_ends_no_container(parts: Parts) -> None:
     parts.tell_nri(PluginState(synchronized=False, reason="the runtime is away"))
 
     assert parts.running.is_live(given(modem()))
+
+
+async def test_times_of_groups_hold_from_a_reload_on(parts: Parts, config: Path) -> None:
+    """Those of a NIC are its group's."""
+
+    before_s = parts.care.terms.get().of_nic(NIC).timeout_s
+    write_config(config, f"{GROUP}health = {{ timeout_s = 300 }}\n")
+    parts.reload(read_config(config).config)
+
+    terms = parts.care.terms.get()
+    assert (before_s, terms.of_nic(NIC).timeout_s) == (60, 300)
+
+
+async def test_causes_are_those_of_the_life_before(parts: Parts, nursery: trio.Nursery) -> None:
+    """The first verdicts that are told know of them."""
+
+    parts.held.discovery.inventory.set(Inventory(nics=(NIC,)))
+    async with trio.open_nursery() as life:
+        await life.start(parts.care.run)
+        parts.care.health.report(NIC.identity, "probe", (SICK,))
+        life.cancel_scope.cancel()
+
+    await parts.care.recall()
+    await nursery.start(parts.care.run)
+    assert parts.care.health.state.get().of(NIC.name).reason == "no-answer"
