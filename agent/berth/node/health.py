@@ -151,10 +151,7 @@ class Health:
         self._stirred.set()
 
     async def probe_now(self, name: str) -> None:
-        """Have a device asked by everybody who can, for at most `ASK_S`.
-
-        Who fails to is told to the log, and the device stays as it was.
-        """
+        """Have a device asked by everybody who can, for at most `ASK_S`; failures are logged."""
         await trio.lowlevel.checkpoint()
         subjects = [subject for subject, _ in self.courses_of(name)]
         with trio.move_on_after(ASK_S):
@@ -225,8 +222,7 @@ class Health:
             await self._tell()
             task_status.started()
             while True:
-                due_s = min(self._cases.due_s, self._journal.due_s, self._late_s)
-                with trio.move_on_at(due_s):
+                with trio.move_on_at(min(self._cases.due_s, self._journal.due_s, self._late_s)):
                     await self._stirred.wait()
                 await self._tell()
 
