@@ -38,7 +38,7 @@ class Turn:
     Attributes:
         began_s: When the last probe was started.
         out: It has not returned yet.
-        told_s: When its silence was told last; before ``began_s`` while it was not.
+        told_s: When the silence of the one that is out was told last; never while it was not.
         hurried: The next is due at once, or as soon as this one has returned.
     """
 
@@ -56,7 +56,7 @@ class Turn:
     @property
     def is_late(self) -> bool:
         """Its silence was told."""
-        return self.out and self.told_s >= self.began_s
+        return self.out and self.told_s != _NEVER
 
     @property
     def wake_s(self) -> float:
@@ -69,7 +69,7 @@ class Turn:
 
     def begun(self, now_s: float) -> Turn:
         """The turn when its probe has been started."""
-        return attrs.evolve(self, began_s=now_s, out=True, hurried=False)
+        return attrs.evolve(self, began_s=now_s, out=True, told_s=_NEVER, hurried=False)
 
     def told(self, now_s: float) -> Turn:
         """The turn when its silence has been told."""
@@ -80,14 +80,19 @@ class Turn:
         return attrs.evolve(self, out=False, hurried=self.hurried or self.is_late)
 
 
-def due(turns: Mapping[str, Turn], now_s: float) -> tuple[str, ...]:
-    """Whose probes are to be started now: those that are due, and those that go along."""
+def due(turns: Mapping[str, Turn], now_s: float, *, room: int | None = None) -> tuple[str, ...]:
+    """Whose probes are to be started now: those that are due, and those that go along.
+
+    Args:
+        room: How many may be started, those first that wait longest; any number if ``None``.
+    """
     idle = {name: turn for name, turn in turns.items() if not turn.out}
     if all(turn.due_s > now_s for turn in idle.values()):
         return ()
-    return tuple(
+    found = [
         name for name, turn in idle.items() if turn.due_s <= now_s + ALONG * turn.terms.interval_s
-    )
+    ]
+    return tuple(sorted(found, key=lambda name: idle[name].due_s)[:room])
 
 
 def silent(turns: Mapping[str, Turn], now_s: float) -> tuple[str, ...]:
@@ -95,9 +100,14 @@ def silent(turns: Mapping[str, Turn], now_s: float) -> tuple[str, ...]:
     return tuple(name for name, turn in turns.items() if turn.out and turn.wake_s <= now_s)
 
 
-def wake_s(turns: Mapping[str, Turn]) -> float:
-    """When to look again; never, where there is nobody."""
-    return min((turn.wake_s for turn in turns.values()), default=float("inf"))
+def wake_s(turns: Mapping[str, Turn], *, room: int | None = None) -> float:
+    """When to look again; never, where there is nobody.
+
+    Args:
+        room: As for `due`; without any, only what is out counts.
+    """
+    awaited = (turn.wake_s for turn in turns.values() if turn.out or room != 0)
+    return min(awaited, default=float("inf"))
 
 
 def no_answer(turn: Turn, now_s: float, *, mend: str) -> Finding:
