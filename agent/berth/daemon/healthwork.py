@@ -11,24 +11,12 @@ import trio
 
 from berth.config.schema import Config
 from berth.daemon.holdings import Holdings
-from berth.health.terms import GENERIC, GPU, NIC, VFIO, Terms
-from berth.model.device import Nic
-from berth.model.peripheral import Peripheral
+from berth.health import watching
+from berth.node.commandwatch import CommandWatch
+from berth.node.genericwatch import GenericWatch
 from berth.node.health import Health, Watching
 from berth.node.healthfile import HealthFile
 from berth.runtime.latest import Latest
-
-
-class ByKind:
-    """How devices are watched where no group says it otherwise."""
-
-    def of_peripheral(self, one: Peripheral) -> Terms:
-        """Those of its type."""
-        return {"gpu": GPU, "mig": GPU, "vfio": VFIO}.get(one.type, GENERIC)
-
-    def of_nic(self, _nic: Nic) -> Terms:
-        """Those of every NIC."""
-        return NIC
 
 
 class HealthWork:
@@ -42,23 +30,36 @@ class HealthWork:
     """
 
     def __init__(self, config: Config, held: Holdings, *, boot_id: str) -> None:
-        self.terms: Latest[Watching] = Latest(ByKind())
+        self.terms: Latest[Watching] = Latest(watching.Watching.of(config))
         self.health = Health(
             inventory=held.discovery.inventory,
             terms=self.terms,
             file=HealthFile(config.node.state_dir / "health", boot_id=boot_id),
         )
+        self._nodes = GenericWatch(
+            self.health, inventory=held.discovery.inventory, terms=self.terms
+        )
+        self._commands = CommandWatch(
+            self.health,
+            inventory=held.discovery.inventory,
+            commands=held.stock.commands,
+            terms=self.terms,
+        )
+        for prober in (self._nodes.rounds, self._commands.rounds):
+            self.health.add_prober(prober)
 
     async def recall(self) -> None:
         """Take up what the life before left, before anybody is told how a device is."""
         await self.health.recall()
 
-    def reload(self, _config: Config) -> None:
+    def reload(self, config: Config) -> None:
         """Take other settings."""
-        self.terms.set(ByKind())
+        self.terms.set(watching.Watching.of(config))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Judge and watch until cancelled; started when the first verdicts are told."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self.health.run)
+            await nursery.start(self._nodes.run)
+            await nursery.start(self._commands.run)
             task_status.started()

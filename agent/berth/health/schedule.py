@@ -7,7 +7,8 @@ Theory. Intervals are counted from start to start, so that slow answers do not s
 that is nearly due goes along with one that is, and from then on the two stay together: so many
 subjects of one interval come to one wake-up in it, however they came in. A probe that is out is
 never started again; past its deadline it is told, and told anew in each interval, in words that
-change ever more seldom.
+change ever more seldom. What has been named and is not any more needs several answers to heal, so
+meanwhile probes come more often: what is plugged in again need not wait for three long intervals.
 
 Source: gpu-and-health.md §6.1, §6.2.
 """
@@ -19,11 +20,15 @@ from typing import Final
 
 import attrs
 
+from berth.health.course import PROBES
 from berth.health.finding import Finding, Severity
 from berth.health.terms import Terms
 
 ALONG: Final = 0.1
 """A probe that is due within this part of its interval goes along with one that is due now."""
+
+LEAST_PACE_S: Final = 1.0
+"""Never more often than this."""
 
 NO_ANSWER: Final = "no-answer"
 """Code of the finding that a probe is out past its deadline."""
@@ -40,6 +45,7 @@ class Turn:
         out: It has not returned yet.
         told_s: When the silence of the one that is out was told last; never while it was not.
         hurried: The next is due at once, or as soon as this one has returned.
+        heals: Something that it named before heals.
     """
 
     terms: Terms
@@ -47,11 +53,19 @@ class Turn:
     out: bool = False
     told_s: float = _NEVER
     hurried: bool = False
+    heals: bool = False
+
+    @property
+    def pace_s(self) -> float:
+        """From one probe to the next; while it heals, as many as that takes within its time."""
+        terms = self.terms
+        healing_s = max(terms.recover_after_s / PROBES, LEAST_PACE_S)
+        return min(terms.interval_s, healing_s) if self.heals else terms.interval_s
 
     @property
     def due_s(self) -> float:
         """When the next probe is due, if none is out."""
-        return _NEVER if self.hurried else self.began_s + self.terms.interval_s
+        return _NEVER if self.hurried else self.began_s + self.pace_s
 
     @property
     def is_late(self) -> bool:
@@ -89,9 +103,7 @@ def due(turns: Mapping[str, Turn], now_s: float, *, room: int | None = None) -> 
     idle = {name: turn for name, turn in turns.items() if not turn.out}
     if all(turn.due_s > now_s for turn in idle.values()):
         return ()
-    found = [
-        name for name, turn in idle.items() if turn.due_s <= now_s + ALONG * turn.terms.interval_s
-    ]
+    found = [name for name, turn in idle.items() if turn.due_s <= now_s + ALONG * turn.pace_s]
     return tuple(sorted(found, key=lambda name: idle[name].due_s)[:room])
 
 

@@ -20,7 +20,8 @@ import attrs
 import trio
 
 from berth.errors import BerthError
-from berth.health.finding import MESSAGE_LIMIT, Finding, Severity, cut
+from berth.health.finding import Finding, Severity
+from berth.health.fold import cut
 from berth.health.reports import Reports
 from berth.health.schedule import NO_ANSWER, Turn, due, no_answer, silent, wake_s
 from berth.health.terms import Terms
@@ -56,13 +57,11 @@ class Watched:
         probe: Gives all the findings of now. It ends at once when it is cancelled: what waits for
             a thread that may hang leaves that behind (``abandon_on_cancel``). A `BerthError` of
             its is a finding against the subject; any other exception is a defect of ours.
-        confirms: Its answers keep the verdict from expiring.
         mend: What a person can do when it does not answer.
     """
 
     terms: Terms
     probe: Callable[[], Awaitable[Sequence[Finding] | Unanswerable]]
-    confirms: bool = True
     mend: str = "the kernel's log may say what hangs"
 
 
@@ -197,7 +196,7 @@ class Rounds:
             if subject.watched is None:
                 del self._subjects[name]
         if subject.watched is not None:
-            self._tell(name, subject, subject.watched, answer)
+            self._tell(name, subject, answer)
             subject.let_go()
         # With nobody out, deadlines are no reason to wake up.
         if self._fresh and self._limit is None:
@@ -209,24 +208,21 @@ class Rounds:
         try:
             return await watched.probe()
         except BerthError as error:
-            message = cut(printable(str(error)), MESSAGE_LIMIT)
+            message = cut(printable(str(error)))
             return (Finding(code=PROBE_FAILED, severity=Severity.FAULT, message=message),)
         except Exception:  # noqa: BLE001 - a defect of one probe ends no other
             _log.exception("probe has a defect", subject=name, source=self._source)
             return Unanswerable(why=f"the probe of {self._source} has a defect; the log tells")
 
-    def _tell(
-        self,
-        name: str,
-        subject: _Subject,
-        watched: Watched,
-        answer: Sequence[Finding] | Unanswerable,
-    ) -> None:
+    def _tell(self, name: str, subject: _Subject, answer: Sequence[Finding] | Unanswerable) -> None:
         if isinstance(answer, Unanswerable):
             self._reports.unasked(name, self._source, answer.why)
             return
         subject.answer = tuple(answer)
-        self._reports.report(name, self._source, subject.answer, asked=watched.confirms)
+        self._reports.report(name, self._source, subject.answer)
+        named = {finding.code for finding in answer}
+        standing = {finding.code for finding in self._reports.standing(name, self._source)}
+        subject.turn = attrs.evolve(subject.turn, heals=not standing <= named)
 
     def _tell_silence(self, name: str, subject: _Subject, now_s: float) -> None:
         """What it was found to be before still stands: nobody has seen it otherwise."""
@@ -240,5 +236,5 @@ class Rounds:
             before = self._reports.standing(name, self._source)
         findings = [each for each in before if each.code != NO_ANSWER]
         findings.append(no_answer(subject.turn, now_s, mend=watched.mend))
-        self._reports.report(name, self._source, findings, asked=watched.confirms)
+        self._reports.report(name, self._source, findings)
         subject.let_go()

@@ -308,15 +308,23 @@ async def test_probe_that_fails_is_a_finding_and_a_defect_is_none(
     assert [each.message for each in reports.of("c")] == ["the library is gone"]
 
 
-async def test_answers_that_confirm_nothing_are_told_so(
+async def test_what_heals_is_asked_more_often(
     rounds: Rounds, reports: Reported, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    """Of a source that sees a part only."""
-    rounds.watch({"a": Watched(terms=TERMS, probe=Subject(), confirms=False)})
+    """Three times in the time that it must be well, then as before."""
+    reports.healing = (SICK,)
+    terms = Terms(interval_s=30, deadline_s=2, timeout_s=90, recover_after_s=6)
+    subject = Subject([SICK])
+    rounds.watch({"a": watched(subject, terms)})
     await nursery.start(rounds.run)
-    await trio.sleep(1)
+    await trio.sleep(40)
 
-    assert [each.asked for each in reports.told] == [False]
+    subject.answer = ()
+    await trio.sleep(25)
+    reports.healing = ()
+    await trio.sleep(30)
+
+    assert subject.asked == [0, 30, 60, 62, 64, 66]
 
 
 async def test_soon_is_now_or_after_the_one_that_is_out(
