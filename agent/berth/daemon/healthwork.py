@@ -12,6 +12,8 @@ import trio
 from berth.config.schema import Config
 from berth.daemon.holdings import Holdings
 from berth.health import watching
+from berth.node.commandwatch import CommandWatch
+from berth.node.genericwatch import GenericWatch
 from berth.node.health import Health, Watching
 from berth.node.healthfile import HealthFile
 from berth.runtime.latest import Latest
@@ -34,6 +36,17 @@ class HealthWork:
             terms=self.terms,
             file=HealthFile(config.node.state_dir / "health", boot_id=boot_id),
         )
+        self._nodes = GenericWatch(
+            self.health, inventory=held.discovery.inventory, terms=self.terms
+        )
+        self._commands = CommandWatch(
+            self.health,
+            inventory=held.discovery.inventory,
+            commands=held.stock.commands,
+            terms=self.terms,
+        )
+        for prober in (self._nodes.rounds, self._commands.rounds):
+            self.health.add_prober(prober)
 
     async def recall(self) -> None:
         """Take up what the life before left, before anybody is told how a device is."""
@@ -47,4 +60,6 @@ class HealthWork:
         """Judge and watch until cancelled; started when the first verdicts are told."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self.health.run)
+            await nursery.start(self._nodes.run)
+            await nursery.start(self._commands.run)
             task_status.started()

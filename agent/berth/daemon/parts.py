@@ -161,7 +161,15 @@ class Parts:
     def reload(self, config: Config) -> None:
         """Take the tables of devices of other settings; the rest waits for the next start."""
         self.config = attrs.evolve(
-            self.config, nic=config.nic, generic=config.generic, gpu=config.gpu
+            self.config,
+            nic=config.nic,
+            generic=config.generic,
+            gpu=config.gpu,
+            health=attrs.evolve(
+                config.health,
+                unknown_effect=self.config.health.unknown_effect,
+                evict=self.config.health.evict,
+            ),
         )
         self.work.claims.reload(policies_of(config.nic.groups))
         self.held.reload(config)

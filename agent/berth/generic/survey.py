@@ -52,9 +52,11 @@ class GenericSurvey:
         peripherals: By name; those that are not offered say why.
         warnings: A sentence each, the same as long as nothing changes.
         memory: For the next survey.
+        commands: By identity: the command that is asked how a device is, and its arguments.
     """
 
     peripherals: tuple[Peripheral, ...] = ()
+    commands: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     warnings: tuple[str, ...] = ()
     memory: Memory = attrs.field(factory=Memory)
 
@@ -95,6 +97,9 @@ def survey(
     ]
     return GenericSurvey(
         peripherals=_within_lists(sorted(peripherals, key=lambda each: each.name)),
+        commands={
+            subject.identity: command for subject in subjects if (command := _command(subject))
+        },
         warnings=tuple(_warnings(scan, groups, fitting, subjects, peripherals)),
         memory=after,
     )
@@ -200,6 +205,10 @@ def _refused(
         detail = f"{told} are all {subject.identity}, and nothing tells them apart"
         return Exclusion(reason="ambiguous", detail=detail)
     return refusal(subject.node, subject.group)
+
+
+def _command(subject: Subject) -> tuple[str, ...]:
+    return tuple(word.filled(subject.values) for word in subject.group.health.command)
 
 
 def _keys(subject: Subject, nodes: Iterable[Given]) -> tuple[str, ...]:

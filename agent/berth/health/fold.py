@@ -109,7 +109,9 @@ def _message(causes: Sequence[Cause], courses: Sequence[Course]) -> str:
     ending = "; flapping" if flaps else ""
     if not causes:
         return ending.removeprefix("; ")
-    worst, *others = causes
+    worst = causes[0]
+    # Two sources may see the same thing; it is told once.
+    others = [cause for cause in causes if cause.finding.code != worst.finding.code]
     if others:
         codes = [cause.finding.code for cause in others[:_NAMED]]
         more = ", …" if len(others) > _NAMED else ""

@@ -59,31 +59,28 @@ class Watching:
             devices={each.name: each for each in kinds.devices},
         )
 
-    def of_peripheral(self, peripheral: Peripheral) -> Terms:
-        """Terms of a GPU, a part of one, a function for a virtual machine, or device nodes.
-
-        Those of device nodes with a command are the command's.
-        """
-        kind, name, group = peripheral.kind, peripheral.name, peripheral.group
+    def of_peripheral(self, one: Peripheral) -> Terms:
+        """Terms of a GPU, a part of one, a function for a virtual machine, or device nodes."""
+        kind, name, group = one.kind, one.name, one.group
+        recover_s: float = self.kinds.recover_after_s
         if kind == "generic" and group not in self.commands:
-            recover_s = min(NODES_RECOVER_S, self.kinds.recover_after_s)
-            return self._terms(kind, name, group, recover_s)
-        return self._terms(kind, name, group, self.kinds.recover_after_s)
+            recover_s = min(NODES_RECOVER_S, recover_s)
+        return self._terms(kind, name, group, recover_s)
 
     def of_nic(self, nic: Nic) -> Terms:
         """Terms of a NIC."""
         return self._terms("nic", nic.name, nic.group, self.kinds.recover_after_s)
 
-    def of_nodes(self, peripheral: Peripheral) -> Terms:
-        """Terms by which device nodes are looked at, whether their group has a command or not."""
-        if peripheral.group in self.commands:
-            return _terms(self.kinds.generic, NODES_RECOVER_S)
-        return self.of_peripheral(peripheral)
-
     def _terms(self, kind: str, name: str, group: str, recover_after_s: float) -> Terms:
         times = self.groups.get((kind, group)) or self._of_kind(kind)
         nearest = self.devices.get(name)
-        return _terms(times if nearest is None else nearest.over(times), recover_after_s)
+        whole = (times if nearest is None else nearest.over(times)).whole()
+        return Terms(
+            interval_s=whole.interval_s,
+            deadline_s=whole.deadline_s,
+            timeout_s=max(whole.timeout_s, whole.least_timeout_s),
+            recover_after_s=recover_after_s,
+        )
 
     def _of_kind(self, kind: str) -> Times:
         """Of a device that no group selects."""
@@ -93,13 +90,3 @@ class Watching:
             "generic": self.kinds.generic,
         }
         return kinds.get(kind, self.kinds.nic)
-
-
-def _terms(times: Times, recover_after_s: float) -> Terms:
-    whole = times.whole()
-    return Terms(
-        interval_s=whole.interval_s,
-        deadline_s=whole.deadline_s,
-        timeout_s=max(whole.timeout_s, whole.least_timeout_s),
-        recover_after_s=recover_after_s,
-    )

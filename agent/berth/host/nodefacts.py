@@ -20,6 +20,21 @@ DEV: Final = "/dev/"
 
 
 @attrs.frozen(kw_only=True)
+class AtPath:
+    """What lies at a path where a device node should.
+
+    Attributes:
+        type: ``None`` for what is no device node, or nothing.
+        exists: Whether anything lies there.
+    """
+
+    type: NodeType | None = None
+    major: int = 0
+    minor: int = 0
+    exists: bool = True
+
+
+@attrs.frozen(kw_only=True)
 class UsbDevice:
     """The USB device that a node belongs to.
 

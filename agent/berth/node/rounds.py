@@ -13,7 +13,6 @@ Source: gpu-and-health.md §6.1, §6.2.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
@@ -21,7 +20,8 @@ import attrs
 import trio
 
 from berth.errors import BerthError
-from berth.health.finding import MESSAGE_LIMIT, Finding, Severity, cut
+from berth.health.finding import Finding, Severity
+from berth.health.fold import cut
 from berth.health.reports import Reports
 from berth.health.schedule import NO_ANSWER, Turn, due, no_answer, silent, wake_s
 from berth.health.terms import Terms
@@ -32,7 +32,7 @@ PROBE_FAILED: Final = "probe-failed"
 """Code of the finding that a probe ended by an error."""
 
 TARDY_S: Final = 0.5
-"""So late as this, our own waking up says that nobody was run; answers get as long to come in."""
+"""When we come so late to tell a silence, nobody was run; answers get as long to come in."""
 
 _log = get_log(__name__)
 
@@ -57,13 +57,11 @@ class Watched:
         probe: Gives all the findings of now. It ends at once when it is cancelled: what waits for
             a thread that may hang leaves that behind (``abandon_on_cancel``). A `BerthError` of
             its is a finding against the subject; any other exception is a defect of ours.
-        confirms: Its answers keep the verdict from expiring.
         mend: What a person can do when it does not answer.
     """
 
     terms: Terms
     probe: Callable[[], Awaitable[Sequence[Finding] | Unanswerable]]
-    confirms: bool = True
     mend: str = "the kernel's log may say what hangs"
 
 
@@ -93,11 +91,14 @@ class Rounds:
 
     Args:
         source: Under which findings are told; nobody else tells any under this word.
+        limit: Most probes that are out at once, less those whose silence was told. The others wait
+            for their turn, and a deadline counts from its beginning.
     """
 
-    def __init__(self, reports: Reports, *, source: str) -> None:
+    def __init__(self, reports: Reports, *, source: str, limit: int | None = None) -> None:
         self._reports = reports
         self._source = source
+        self._limit = limit
         self._subjects: dict[str, _Subject] = {}
         self._pause = trio.CancelScope()
         self._fresh = 0
@@ -114,10 +115,12 @@ class Rounds:
             if known is None:
                 self._subjects[name] = _Subject(watched, Turn(terms=watched.terms))
                 continue
-            if known.watched is None:
-                known.turn = attrs.evolve(known.turn, hurried=True)
-            known.watched = watched
-            known.turn = attrs.evolve(known.turn, terms=watched.terms)
+            back, known.watched = known.watched is None, watched
+            known.turn = attrs.evolve(
+                known.turn, terms=watched.terms, hurried=known.turn.hurried or back
+            )
+            if back and known.turn.is_late:
+                self._tell_silence(name, known, trio.current_time())
         self._pause.cancel()
 
     def _retire(self, name: str) -> None:
@@ -155,30 +158,29 @@ class Rounds:
         async with trio.open_nursery() as nursery:
             task_status.started()
             while True:
+                if silent(self._turns(), trio.current_time() - TARDY_S):
+                    await trio.sleep(TARDY_S)
                 self._turn_round(nursery, trio.current_time())
                 with trio.CancelScope(deadline=self._wake_s()) as self._pause:
                     await trio.sleep_forever()
-                # What is hurried is due since ever, and nobody's lateness.
-                if TARDY_S < trio.current_time() - self._pause.deadline < math.inf:
-                    await trio.sleep(TARDY_S)
 
     def _turns(self) -> dict[str, Turn]:
-        """The turns of all that is watched; others matter no more, whenever they return."""
-        return {
-            name: each.turn for name, each in self._subjects.items() if each.watched is not None
-        }
+        return {name: each.turn for name, each in self._subjects.items()}
+
+    @property
+    def _room(self) -> int | None:
+        """How many more probes may go out; ``None`` for any number."""
+        return None if self._limit is None else max(0, self._limit - self._fresh)
 
     def _wake_s(self) -> float:
-        return wake_s(self._turns())
+        return wake_s(self._turns(), room=self._room)
 
     def _turn_round(self, nursery: trio.Nursery, now_s: float) -> None:
         """Do what is due: tell who is silent, start who is due."""
         turns = self._turns()
         for name in silent(turns, now_s):
-            subject = self._subjects[name]
-            if subject.watched is not None:
-                self._tell_silence(name, subject, subject.watched, now_s)
-        for name in due(turns, now_s):
+            self._tell_silence(name, self._subjects[name], now_s)
+        for name in due(turns, now_s, room=self._room):
             subject = self._subjects[name]
             if subject.watched is not None:
                 subject.turn = subject.turn.begun(now_s)
@@ -194,43 +196,45 @@ class Rounds:
             if subject.watched is None:
                 del self._subjects[name]
         if subject.watched is not None:
-            self._tell(name, subject, subject.watched, answer)
+            self._tell(name, subject, answer)
             subject.let_go()
         # With nobody out, deadlines are no reason to wake up.
-        next_s = min(self._pause.deadline, subject.turn.wake_s)
-        self._pause.deadline = next_s if self._fresh else self._wake_s()
+        if self._fresh and self._limit is None:
+            self._pause.deadline = min(self._pause.deadline, subject.turn.wake_s)
+        else:
+            self._pause.deadline = self._wake_s()
 
     async def _answer(self, name: str, watched: Watched) -> Sequence[Finding] | Unanswerable:
         try:
             return await watched.probe()
         except BerthError as error:
-            message = cut(printable(str(error)), MESSAGE_LIMIT)
+            message = cut(printable(str(error)))
             return (Finding(code=PROBE_FAILED, severity=Severity.FAULT, message=message),)
         except Exception:  # noqa: BLE001 - a defect of one probe ends no other
             _log.exception("probe has a defect", subject=name, source=self._source)
             return Unanswerable(why=f"the probe of {self._source} has a defect; the log tells")
 
-    def _tell(
-        self,
-        name: str,
-        subject: _Subject,
-        watched: Watched,
-        answer: Sequence[Finding] | Unanswerable,
-    ) -> None:
+    def _tell(self, name: str, subject: _Subject, answer: Sequence[Finding] | Unanswerable) -> None:
         if isinstance(answer, Unanswerable):
             self._reports.unasked(name, self._source, answer.why)
             return
         subject.answer = tuple(answer)
-        self._reports.report(name, self._source, subject.answer, asked=watched.confirms)
+        self._reports.report(name, self._source, subject.answer)
+        named = {finding.code for finding in answer}
+        standing = {finding.code for finding in self._reports.standing(name, self._source)}
+        subject.turn = attrs.evolve(subject.turn, heals=not standing <= named)
 
-    def _tell_silence(self, name: str, subject: _Subject, watched: Watched, now_s: float) -> None:
+    def _tell_silence(self, name: str, subject: _Subject, now_s: float) -> None:
         """What it was found to be before still stands: nobody has seen it otherwise."""
         self._fresh -= not subject.turn.is_late
         subject.turn = subject.turn.told(now_s)
+        watched = subject.watched
+        if watched is None:
+            return
         before = subject.answer
         if before is None:
             before = self._reports.standing(name, self._source)
         findings = [each for each in before if each.code != NO_ANSWER]
         findings.append(no_answer(subject.turn, now_s, mend=watched.mend))
-        self._reports.report(name, self._source, findings, asked=watched.confirms)
+        self._reports.report(name, self._source, findings)
         subject.let_go()

@@ -10,7 +10,7 @@ Source: gpu-and-health.md §4 (hotplug).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, ParamSpec, Protocol, TypeVar
 
@@ -103,6 +103,7 @@ class Stock:
 
     Attributes:
         peripherals: What was seen last, offered or not.
+        commands: By identity: the command that is asked how a device is, and its arguments.
         warnings: What an operator should know of the settings.
     """
 
@@ -118,6 +119,7 @@ class Stock:
         aside: Aside = run_in_thread,
     ) -> None:
         self.peripherals: Latest[tuple[Peripheral, ...]] = Latest(())
+        self.commands: Latest[Mapping[str, tuple[str, ...]]] = Latest({})
         self.warnings: Latest[tuple[str, ...]] = Latest(())
         self._groups = tuple(groups)
         self._driver = driver
@@ -149,6 +151,7 @@ class Stock:
             scan, groups, driver=self._driver, auto=self._auto, memory=self._memory.value
         )
         await self._memory.keep(found.memory)
+        self.commands.set(found.commands)
         self.peripherals.set(found.peripherals)
         self.warnings.set(found.warnings)
 

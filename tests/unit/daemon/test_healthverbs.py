@@ -36,9 +36,9 @@ SICK = Finding(code="no-answer", severity=Severity.FAULT, message="it does not a
 
 @pytest.fixture
 async def node(parts: Parts, nursery: trio.Nursery) -> Parts:
-    """A node with a modem and a NIC, the health of which is judged."""
+    """A node with a modem and a NIC, the health of which is judged; nobody looks at either."""
     parts.held.discovery.inventory.set(Inventory(peripherals=(MODEM,), nics=(NIC,)))
-    await nursery.start(parts.care.run)
+    await nursery.start(parts.care.health.run)
     return parts
 
 

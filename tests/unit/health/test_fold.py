@@ -63,6 +63,18 @@ def test_worst_cause_wins_and_then_the_oldest() -> None:
     assert (lost.reason, lost.severity) == ("lost", Severity.LOST)
 
 
+def test_what_two_sources_see_is_told_once() -> None:
+    """It is two causes, since each heals by itself."""
+    course = heard(heard(Course(), LOST, s=0), LOST, WORN, s=1, source="inventory")
+
+    verdict = fold((course,), TERMS, at(2))
+
+    assert verdict.causes == 3
+    assert verdict.message == (
+        f"it fell off the bus; reboot (since {shown(EPOCH)}); 1 more: remap-pending"
+    )
+
+
 def test_fault_of_a_whole_is_its_parts() -> None:
     """What the part has of its own stays its own."""
 

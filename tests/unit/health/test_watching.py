@@ -98,10 +98,8 @@ def test_command_has_a_timeout_of_three_intervals(health: str, wanted: Terms) ->
         '[[generic]]\nname = "modem"\nmatch = { path = "/dev/ttyUSB*" }\n'
         f'health = {{ {health} command = ["/bin/true"] }}'
     )
-    modem = peripheral("generic", group="modem")
 
-    assert says.of_peripheral(modem) == wanted
-    assert says.of_nodes(modem) == terms.GENERIC
+    assert says.of_peripheral(peripheral("generic", group="modem")) == wanted
 
 
 def test_timeout_of_one_device_is_lengthened_where_its_kind_makes_it_too_short() -> None:

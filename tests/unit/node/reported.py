@@ -26,9 +26,14 @@ class Told:
 
 
 class Reported:
-    """`Reports` that are only kept."""
+    """`Reports` that are only kept.
+
+    Attributes:
+        healing: What is named no more and stands still, of every subject.
+    """
 
     def __init__(self) -> None:
+        self.healing: tuple[Finding, ...] = ()
         self.told: list[Told] = []
         self.findings: dict[tuple[str, str], tuple[Finding, ...]] = {}
 
@@ -55,8 +60,8 @@ class Reported:
         self._keep(subject, ("retired",), asked=False)
 
     def standing(self, subject: str, source: str) -> tuple[Finding, ...]:
-        """What was reported last."""
-        return self.findings.get((subject, source), ())
+        """What was reported last, and what heals."""
+        return (*self.findings.get((subject, source), ()), *self.healing)
 
     def of(self, subject: str) -> list[Told]:
         """All that was told of one subject."""

@@ -224,6 +224,44 @@ async def test_retired_subject_is_not_asked_and_not_told(
     assert subject.asked == [0, 102]
 
 
+async def test_subject_that_is_watched_again_is_silent_at_once(
+    rounds: Rounds, reports: Reported, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Its probe is out still, and what was told of that went with the watching."""
+    subject = Subject(hangs=True)
+    rounds.watch({"a": watched(subject)})
+    await nursery.start(rounds.run)
+    await trio.sleep(4.5)
+
+    rounds.watch({})
+    rounds.watch({"a": watched(subject)})
+
+    assert [each.codes for each in reports.told] == [("no-answer",), ("retired",), ("no-answer",)]
+    subject.gate.set()
+    await wait_all_tasks_blocked()
+    assert (subject.asked, reports.told[-1].codes) == ([0, 4.5], ())
+
+
+async def test_no_more_probes_are_out_than_may_be(
+    reports: Reported, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Who waits is not silent, those that hang count no more, and nobody is passed over."""
+    rounds = Rounds(reports, source="test", limit=4)
+    slow = {f"slow{n}": Subject(takes_s=3) for n in range(20)}
+    stuck = {f"stuck{n}": Subject(hangs=True) for n in range(4)}
+    terms = Terms(interval_s=60, deadline_s=4, timeout_s=180)
+    rounds.watch({name: watched(each, terms) for name, each in (stuck | slow).items()})
+    await nursery.start(rounds.run)
+
+    await trio.sleep(590)
+
+    for name, each in slow.items():
+        assert {told.codes for told in reports.of(name)} == {()}
+        assert len(each.asked) == 10
+    assert sorted({at_s for each in slow.values() for at_s in each.asked})[:5] == [4, 7, 10, 13, 16]
+    assert {len(each.asked) for each in stuck.values()} == {1}
+
+
 async def test_terms_may_change_while_it_is_watched(
     rounds: Rounds, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
@@ -270,15 +308,23 @@ async def test_probe_that_fails_is_a_finding_and_a_defect_is_none(
     assert [each.message for each in reports.of("c")] == ["the library is gone"]
 
 
-async def test_answers_that_confirm_nothing_are_told_so(
+async def test_what_heals_is_asked_more_often(
     rounds: Rounds, reports: Reported, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    """Of a source that sees a part only."""
-    rounds.watch({"a": Watched(terms=TERMS, probe=Subject(), confirms=False)})
+    """Three times in the time that it must be well, then as before."""
+    reports.healing = (SICK,)
+    terms = Terms(interval_s=30, deadline_s=2, timeout_s=90, recover_after_s=6)
+    subject = Subject([SICK])
+    rounds.watch({"a": watched(subject, terms)})
     await nursery.start(rounds.run)
-    await trio.sleep(1)
+    await trio.sleep(40)
 
-    assert [each.asked for each in reports.told] == [False]
+    subject.answer = ()
+    await trio.sleep(25)
+    reports.healing = ()
+    await trio.sleep(30)
+
+    assert subject.asked == [0, 30, 60, 62, 64, 66]
 
 
 async def test_soon_is_now_or_after_the_one_that_is_out(

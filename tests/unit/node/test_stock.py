@@ -99,6 +99,29 @@ async def test_first_look_is_done_when_it_starts(
     assert len(stock.peripherals.get()) == 1
 
 
+async def test_commands_are_told_with_the_devices_that_they_are_about(
+    machine: Machine, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Filled in for each; a group without a command has none."""
+    asked = group(
+        "modem",
+        'match = { path = "/dev/ttyUSB*" }\n'
+        'health = { command = ["/opt/ok", "-v", "-v", "{node}", "{1}", "{name}"] }',
+    )
+    machine.nodes = (tty(0), kvm())
+    stock = stock_of(machine, [asked, KVM])
+    await nursery.start(stock.run)
+
+    (modem,) = [one for one in stock.peripherals.get() if one.group == "modem"]
+    assert stock.commands.get() == {
+        modem.identity: ("/opt/ok", "-v", "-v", "/dev/ttyUSB0", "0", modem.name)
+    }
+    machine.nodes = ()
+    machine.tell()
+    await names_until(stock, 0)
+    assert stock.commands.get() == {}
+
+
 async def test_plugged_and_pulled_devices_come_and_go(
     machine: Machine, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:

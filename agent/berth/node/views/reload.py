@@ -9,10 +9,14 @@ from typing import Any, Final, Protocol
 import attrs
 
 from berth.config.finding import toml_text
+from berth.config.health import HealthTable
 from berth.config.schema import Config
 
 _GPU_AT_START: Final = frozenset({"enabled", "library", "session", "partition_type"})
 # What the session with the driver is opened by, and what is told of all slices.
+
+_HEALTH_AT_START: Final = frozenset({"unknown_effect", "evict"})
+# What verdicts may do.
 
 
 def reload_view(
@@ -34,13 +38,19 @@ def reload_view(
                 if change.partition(" ")[0] not in _GPU_AT_START
             ),
             *_group_changes("gpu.group", before.gpu.groups, after.gpu.groups),
+            *_health_changes(before.health, after.health),
         ],
         "at_next_start": [
             f"[{name}] {change}"
             for name, old, new in _members(before, after)
-            if name not in {"nic", "generic"}
-            for change in _changes(old, new, but="groups" if name == "gpu" else "")
-            if name != "gpu" or change.partition(" ")[0] in _GPU_AT_START
+            if name not in {"nic", "generic", "gpu", "health"}
+            for change in _changes(old, new)
+        ]
+        + [
+            f"[{name}] {change}"
+            for name, keys in (("gpu", _GPU_AT_START), ("health", _HEALTH_AT_START))
+            for change in _changes(getattr(before, name), getattr(after, name))
+            if change.partition(" ")[0] in keys
         ],
         "warnings": list(warnings),
     }
@@ -65,6 +75,16 @@ def _group_changes(table: str, before: Iterable[_Group], after: Iterable[_Group]
     yield from (f'[[{table}]] "{name}" is gone' for name in old if name not in new)
     if [name for name in old if name in new] != [name for name in new if name in old]:
         yield f"[[{table}]] has another order"
+
+
+def _health_changes(before: HealthTable, after: HealthTable) -> Iterator[str]:
+    for name, old, new in _members(before, after):
+        if name == "devices":
+            yield from _group_changes("health.device", old, new)
+        elif attrs.has(type(old)):
+            yield from (f"[health.{name}] {change}" for change in _changes(old, new))
+        elif old != new and name not in _HEALTH_AT_START:
+            yield f"[health] {name} was {toml_text(old)}, is {toml_text(new)}"
 
 
 def _changes(before: Any, after: Any, *, but: str = "") -> Iterator[str]:

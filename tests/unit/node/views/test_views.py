@@ -11,6 +11,7 @@ import pytest
 
 from berth.config.generic import GenericGroup
 from berth.config.genericmatch import GenericMatch
+from berth.config.health import DeviceTimes, GpuTimes, HealthTable
 from berth.config.match import NicMatch
 from berth.config.nic import NicTable
 from berth.config.nicgroup import NicGroup
@@ -331,6 +332,29 @@ def test_reload_tells_groups_of_generic_devices() -> None:
         [f'[[generic]] "{text}' for text in told],
         [],
     )
+
+
+def test_reload_tells_how_devices_are_watched() -> None:
+    """Times take effect at once; what verdicts may do waits for a start."""
+    before = Config(health=HealthTable(devices=(DeviceTimes(name="a"),)))
+    after = Config(
+        health=HealthTable(
+            recover_after_s=60,
+            evict=("lost",),
+            gpu=GpuTimes(interval_s=10, timeout_s=60),
+            devices=(DeviceTimes(name="a", timeout_s=99),),
+        )
+    )
+
+    answer = reload_view(before, after, path=Path("/x"))
+
+    assert answer["applied"] == [
+        "[health] recover_after_s was 30, is 60",
+        "[health.gpu] interval_s was 5, is 10",
+        "[health.gpu] timeout_s was 30, is 60",
+        '[[health.device]] "a" has another timeout_s',
+    ]
+    assert answer["at_next_start"] == ['[health] evict was [], is ["lost"]']
 
 
 def test_reload_when_nothing_changed() -> None:

@@ -1,0 +1,124 @@
+"""Watches device nodes: looks now and then whether each lies where it should, and is the same.
+
+Events of hot-plug come by way of the inventory: a device that changed in it is looked at at once.
+
+Source: gpu-and-health.md §4 (hotplug), §6.1, §6.2.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import trio
+
+from berth.generic.health import is_watched, node_findings
+from berth.health.finding import Finding
+from berth.health.reports import Reports
+from berth.host.nodefacts import AtPath
+from berth.host.nodestat import look_at_paths
+from berth.model.inventory import Inventory
+from berth.model.peripheral import Peripheral
+from berth.node.health import Watching
+from berth.node.rounds import Rounds, Watched
+from berth.runtime.latest import Latest
+from berth.runtime.threads import thread_limiter
+
+SOURCE: Final = "nodes"
+"""Who tells it."""
+
+THREADS: Final = 16
+"""Most looks at once: one on a file system that hangs keeps its thread."""
+
+
+class Look(Protocol):
+    """Looks at paths; a cancel does not wait for a file system."""
+
+    async def __call__(self, paths: Sequence[str]) -> Mapping[str, AtPath]:
+        """What lies at each.
+
+        Raises:
+            HostError: The file system refuses to say.
+        """
+        ...
+
+
+async def look_aside(paths: Sequence[str]) -> Mapping[str, AtPath]:
+    """Look at paths of this machine, in a thread; see `Look`."""
+    return await trio.to_thread.run_sync(
+        look_at_paths,
+        paths,
+        limiter=thread_limiter(SOURCE, total=THREADS),
+        abandon_on_cancel=True,
+    )
+
+
+class GenericWatch:
+    """The watch over the nodes of generic devices.
+
+    Args:
+        inventory: Which devices there are.
+        terms: How they are watched.
+        look: Looks at paths; tests with a clock of their own give another.
+
+    Attributes:
+        rounds: Its probes, for whoever wants one at once (`health.reports.Prober`).
+    """
+
+    def __init__(
+        self,
+        reports: Reports,
+        *,
+        inventory: Latest[Inventory],
+        terms: Latest[Watching],
+        look: Look = look_aside,
+    ) -> None:
+        self.rounds = Rounds(reports, source=SOURCE)
+        self._inventory = inventory
+        self._terms = terms
+        self._look = look
+        self._known: Mapping[str, Peripheral] = {}
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Watch until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for news in (self._inventory, self._terms):
+                nursery.start_soon(self._follow, news)
+            await nursery.start(self.rounds.run)
+            task_status.started()
+
+    async def _follow(self, news: Latest[Any]) -> None:
+        async for _ in news.changes():
+            self._settle()
+
+    def _settle(self) -> None:
+        """Watch what there is now, and look at once at what is another than before."""
+        terms, before = self._terms.get(), self._known
+        self._known = {
+            one.identity: one for one in self._inventory.get().peripherals if is_watched(one)
+        }
+        self.rounds.watch(
+            {
+                identity: Watched(
+                    terms=terms.of_peripheral(one), probe=functools.partial(self._probe, identity)
+                )
+                for identity, one in self._known.items()
+            }
+        )
+        for identity, one in self._known.items():
+            if identity in before and _shown(one) != _shown(before[identity]):
+                self.rounds.probe_soon(identity)
+
+    async def _probe(self, identity: str) -> Sequence[Finding]:
+        one = self._known.get(identity)
+        if one is None:
+            # It went while its turn came; nobody hears the answer.
+            return ()
+        seen = await self._look([node.host_path for node in one.edits.nodes])
+        return node_findings(one, seen)
+
+
+def _shown(one: Peripheral) -> tuple[object, ...]:
+    """What a finding depends on."""
+    return one.edits.nodes, one.unhealthy, one.exclusion

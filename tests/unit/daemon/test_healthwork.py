@@ -1,0 +1,77 @@
+"""The sources of health as the daemon wires them: real nodes, real programs, one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import trio
+
+from berth.daemon.parts import Parts
+from berth.health.verdict import Status, Verdict
+from berth.model.edits import DeviceNode, Edits, NodeType
+from berth.model.inventory import Inventory
+from berth.model.peripheral import Peripheral
+from tests.unit.node.peripherals import modem
+
+NULL = DeviceNode(
+    path="/dev/null", host_path="/dev/null", type=NodeType.CHAR, major=1, minor=3, permissions="rw"
+)
+DEVICE = attrs.evolve(modem(), edits=Edits(nodes=(NULL,)))
+
+
+def see(parts: Parts, device: Peripheral) -> None:
+    """The machine shows this device and no other."""
+    parts.held.discovery.inventory.set(Inventory(peripherals=(device,)))
+
+
+async def wait_verdict(parts: Parts, is_so: Callable[[Verdict], bool]) -> Verdict:
+    """The verdict on the device, once it is so."""
+    with trio.fail_after(60):
+        state = await parts.care.health.state.wait_value(lambda now: is_so(now.of(DEVICE.name)))
+    return state.of(DEVICE.name)
+
+
+async def test_device_nodes_are_looked_at(parts: Parts, nursery: trio.Nursery) -> None:
+    """Well while they are what they were; another device under the same name is none of ours."""
+    see(parts, DEVICE)
+    await nursery.start(parts.care.run)
+    await wait_verdict(parts, lambda now: now.status is Status.HEALTHY)
+
+    see(parts, attrs.evolve(DEVICE, edits=Edits(nodes=(attrs.evolve(NULL, minor=5),))))
+
+    found = await wait_verdict(parts, lambda now: now.status is Status.UNHEALTHY)
+    assert found.reason == "absent"
+    assert found.message.startswith("/dev/null is character device 1:3 now, and was 1:5: ")
+
+
+async def test_commands_are_asked(parts: Parts, nursery: trio.Nursery, tmp_path: Path) -> None:
+    """Unknown before it has answered, then as it says; whoever needs to know has it asked now."""
+    says = tmp_path / "says"
+    parts.held.stock.commands.set({DEVICE.identity: ("/bin/sh", str(says))})
+    says.write_text("sleep 0.2; exit 0\n")
+    see(parts, DEVICE)
+    await nursery.start(parts.care.run)
+    early = await wait_verdict(parts, lambda now: "has not answered yet" in now.message)
+    assert early.status is Status.UNKNOWN
+    await wait_verdict(parts, lambda now: now.status is Status.HEALTHY)
+
+    says.write_text("echo no carrier; exit 1\n")
+    await parts.care.health.probe_now(DEVICE.name)
+
+    found = parts.care.health.verdict(DEVICE.name)
+    assert (found.status, found.reason) == (Status.UNHEALTHY, "probe-failed")
+    assert found.message.startswith("no carrier (since ")
+
+
+async def test_times_follow_a_reload(parts: Parts) -> None:
+    """What verdicts may do is as it was at the start, and is told so."""
+    before = parts.config.health
+    times = attrs.evolve(before.generic, interval_s=7)
+    health = attrs.evolve(before, generic=times, evict=("lost",))
+
+    parts.reload(attrs.evolve(parts.config, health=health))
+
+    assert parts.care.terms.get().of_peripheral(DEVICE).interval_s == 7
+    assert parts.config.health == attrs.evolve(before, generic=times)
