@@ -33,8 +33,13 @@ def without_notes(device: Device) -> Device:
     return device if len(kept) == len(device.taints) else attrs.evolve(device, taints=kept)
 
 
-def untainted(device: Device) -> Device:
-    """The device as it is told to a server that drops taints."""
+def untainted(device: Device) -> Device | None:
+    """The device as it is told to a server that drops taints.
+
+    ``None`` where one should keep everybody away and no claim has it: then it is not offered.
+    """
+    if any(taint.effect != TELLS for taint in device.taints) and not device.claimed:
+        return None
     return attrs.evolve(device, taints=()) if device.taints else device
 
 

@@ -87,7 +87,8 @@ class SliceWriter:
         by_name: dict[str, Device] = {}
         for device in devices:
             known = self._as_taken(device if grouped else ungrouped(device), notes=notes)
-            by_name.setdefault(device.name, known)
+            if known is not None:
+                by_name.setdefault(device.name, known)
         self._devices = by_name
         self._set_quarantine(self._quarantine.revised(by_name.values()))
         plans = plan(
@@ -172,8 +173,7 @@ class SliceWriter:
         if any(difference.drops(TAINTS) for difference in differing):
             self._taints_dropped = True
             _log.warning(
-                "taints are not published: the scheduler gives sick devices to new pods, which are "
-                "refused when they are prepared",
+                "taints are not published: a device that no pod should get leaves the slices",
                 reason="the API server drops them: its feature gate DRADeviceTaints is off",
             )
             return Ending.LESS
@@ -190,8 +190,8 @@ class SliceWriter:
         )
         return Ending.DONE
 
-    def _as_taken(self, device: Device, *, notes: bool) -> Device:
-        """A device with those of its taints that the server takes."""
+    def _as_taken(self, device: Device, *, notes: bool) -> Device | None:
+        """A device with those of its taints that the server takes, if it can be offered so."""
         if self._taints_dropped:
             return untainted(device)
         return device if notes else without_notes(device)
