@@ -158,6 +158,7 @@ def test_taints_outlast_a_restart_and_other_hands(lab: Site) -> None:
         lambda: taints(lab),
         {NAMES[0]: [(FAULT, "fan-broken", "NoSchedule"), theirs], NAMES[1]: [theirs]},
     )
+    assert "another hand keeps claims from console-tty11" in lab.berth("devices", "--json")
     lab.berth("health", "clear", NAMES[0])
     after = wait_healthy(lab, "user", "True")
     lab.wait_same("taints", lambda: taints(lab), {name: [theirs] for name in NAMES})

@@ -21,7 +21,7 @@ from berth.dra.origin import Origin
 from berth.dra.quarantine import Quarantine, Refusal, dropped_in, refusals_of
 from berth.dra.slices import Accepted, PoolPlan, Verb, Write, plan
 from berth.dra.tainting import FIELD as TAINTS
-from berth.dra.tainting import untainted, without_notes
+from berth.dra.tainting import foreign_taints, untainted, without_notes
 from berth.errors import KubeError
 from berth.kube.api import KubeApi, SliceQuery
 from berth.kube.compare import differences
@@ -33,6 +33,7 @@ from berth.runtime.logs import get_log
 INVALID: Final = 422
 _STALE: Final = frozenset({404, 409})
 _SHOWN: Final = 5
+_NO_TAINTS: Final = "the API server drops taints: its feature gate DRADeviceTaints is off"
 _log = get_log(__name__)
 
 
@@ -104,6 +105,11 @@ class SliceWriter:
                 self._editions[item.pool] = item.edition
         return plans
 
+    def remarks(self) -> tuple[str, ...]:
+        """What an operator should know of the slices as they stand, one sentence each."""
+        found = foreign_taints(self.observed.slices())
+        return (_NO_TAINTS, *found) if self._taints_dropped else found
+
     def try_again(self) -> None:
         """Forget what the server dropped: it is another one now, or has another version."""
         self._accepted.clear()
@@ -174,7 +180,7 @@ class SliceWriter:
             self._taints_dropped = True
             _log.warning(
                 "taints are not published: a device that no pod should get leaves the slices",
-                reason="the API server drops them: its feature gate DRADeviceTaints is off",
+                reason=_NO_TAINTS,
             )
             return Ending.LESS
         self._accepted[pool, item.index] = Accepted(sent=item.slice, got=got)

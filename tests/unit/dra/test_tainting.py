@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from berth.dra.tainting import TAINTS_LIMIT, untainted, without_notes
+from berth.dra.tainting import TAINTS_LIMIT, foreign_taints, untainted, without_notes
 from berth.model.device import Device, Taint
 from tests.unit.dra.shelf import Shelf, nic, nics
 
@@ -120,6 +120,11 @@ def test_taint_of_another_is_left_alone() -> None:
     shelf.sync(nics(129))
     edit(shelf, "nic-0000", [FOREIGN])
     edit(shelf, "nic-0100", [FOREIGN])
+    (_, remark) = foreign_taints(shelf.slices.values())
+    assert remark == (
+        "another hand keeps claims from nic-0100 by a taint in its slice: "
+        "ops.example/repair=tuesday:NoSchedule"
+    )
 
     assert shelf.sync(nics(129)) == []
     shelf.editions.clear()

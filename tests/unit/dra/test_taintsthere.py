@@ -94,6 +94,8 @@ async def test_dropped_taints_are_sent_once(
         await trio.sleep(60)
         assert (it.api.devices(), len(it.verbs())) == (["nic-0000", "nic-0001"], 4)
         assert (it.state, told(it)) == ("published", {})
+        (remark,) = it.publisher.statistics().remarks
+        assert "DRADeviceTaints" in remark
         assert len([text for text in warnings(caplog) if "taints are not published" in text]) == 1
 
 
