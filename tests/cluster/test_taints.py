@@ -143,6 +143,8 @@ def test_taints_outlast_a_restart_and_other_hands(lab: Site) -> None:
     lab.cluster.wait_running(user.now, limit_s=LIMIT_S)
     lab.berth("health", "set", NAMES[0], *OUT)
     before = wait_healthy(lab, "user", "False")
+    ours = (FAULT, "fan-broken", "NoSchedule")
+    lab.wait_same("taints", lambda: taints(lab), {NAMES[0]: [ours]})
     (published,) = slices(lab)
     start(lab)
     assert [one["metadata"]["generation"] for one in slices(lab)] == [
@@ -156,8 +158,9 @@ def test_taints_outlast_a_restart_and_other_hands(lab: Site) -> None:
     lab.wait_same(
         "taints",
         lambda: taints(lab),
-        {NAMES[0]: [(FAULT, "fan-broken", "NoSchedule"), theirs], NAMES[1]: [theirs]},
+        {NAMES[0]: [ours, theirs], NAMES[1]: [theirs]},
     )
+    assert "another hand keeps claims from console-tty11" in lab.berth("devices", "--json")
     lab.berth("health", "clear", NAMES[0])
     after = wait_healthy(lab, "user", "True")
     lab.wait_same("taints", lambda: taints(lab), {name: [theirs] for name in NAMES})

@@ -125,9 +125,15 @@ class Operator:
         return {"session": f"{session.state.value} {session.detail}".strip()}
 
     def _devices(self) -> Mapping[str, Any]:
-        return devices_view(
+        view = devices_view(
             self._parts.held.discovery.inventory.get(), self._parts.care.health.state.get()
         )
+        return {**view, "warnings": [*view["warnings"], *self._remarks()]}
+
+    def _remarks(self) -> tuple[str, ...]:
+        """What is to be known of the slices on the server."""
+        publisher = self._parts.publisher.get()
+        return publisher.statistics().remarks if publisher is not None else ()
 
     def _holds(self) -> Mapping[str, Any]:
         held = self._parts.held
@@ -188,7 +194,7 @@ class Operator:
             publication=publisher.statistics() if publisher is not None else None,
             gpu=_gpu_session(self._parts.held.gpus),
             resources=tuple(map(_resource, self._parts.door.statistics().resources)),
-            warnings=self._file.warnings,
+            warnings=(*self._file.warnings, *self._remarks()),
         )
 
     async def _why(self, request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:

@@ -71,6 +71,7 @@ class PublisherStatistics:
         rounds: Rounds of writes begun.
         writes: Requests that changed something.
         failures: Failures in a row.
+        remarks: What an operator should know of the slices, one sentence each.
     """
 
     state: str
@@ -80,6 +81,7 @@ class PublisherStatistics:
     rounds: int
     writes: int
     failures: int
+    remarks: tuple[str, ...] = ()
 
 
 class Publisher:
@@ -173,6 +175,7 @@ class Publisher:
             rounds=self._rounds,
             writes=self._writer.writes,
             failures=max((pace.retry.failures for pace in self._paces.values()), default=0),
+            remarks=self._writer.remarks(),
         )
 
     async def _wait_node(self) -> None:

@@ -33,9 +33,25 @@ def without_notes(device: Device) -> Device:
     return device if len(kept) == len(device.taints) else attrs.evolve(device, taints=kept)
 
 
-def untainted(device: Device) -> Device:
-    """The device as it is told to a server that drops taints."""
+def untainted(device: Device) -> Device | None:
+    """The device as it is told to a server that drops taints.
+
+    ``None`` where one should keep everybody away and no claim has it: then it is not offered.
+    """
+    if any(taint.effect != TELLS for taint in device.taints) and not device.claimed:
+        return None
     return attrs.evolve(device, taints=()) if device.taints else device
+
+
+def foreign_taints(slices: Iterable[Slice]) -> tuple[str, ...]:
+    """What others keep from claims in our slices, one sentence for each device."""
+    return tuple(
+        f"another hand keeps claims from {device.get('name')} by a taint in its slice: "
+        f"{', '.join(map(_words, taints))}"
+        for item in slices
+        for device in item.devices
+        if (taints := _foreign(device, item.driver))
+    )
 
 
 def ours_alone(item: Slice) -> Slice:
@@ -67,6 +83,12 @@ def with_foreign(wanted: Slice, existing: Iterable[Slice]) -> Slice:
 
 def _foreign(device: Mapping[str, Any], driver: str) -> list[Mapping[str, Any]]:
     return [one for one in device.get(FIELD) or () if not _is_ours(one, driver)]
+
+
+def _words(taint: Mapping[str, Any]) -> str:
+    """A taint as kubectl writes it."""
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint.get('key', '')}{value}:{taint.get('effect', '')}"
 
 
 def _is_ours(taint: Mapping[str, Any], driver: str) -> bool:

@@ -21,7 +21,7 @@ from berth.dra.origin import Origin
 from berth.dra.quarantine import Quarantine, Refusal, dropped_in, refusals_of
 from berth.dra.slices import Accepted, PoolPlan, Verb, Write, plan
 from berth.dra.tainting import FIELD as TAINTS
-from berth.dra.tainting import untainted, without_notes
+from berth.dra.tainting import foreign_taints, untainted, without_notes
 from berth.errors import KubeError
 from berth.kube.api import KubeApi, SliceQuery
 from berth.kube.compare import differences
@@ -33,6 +33,7 @@ from berth.runtime.logs import get_log
 INVALID: Final = 422
 _STALE: Final = frozenset({404, 409})
 _SHOWN: Final = 5
+_NO_TAINTS: Final = "the API server drops taints: its feature gate DRADeviceTaints is off"
 _log = get_log(__name__)
 
 
@@ -87,7 +88,8 @@ class SliceWriter:
         by_name: dict[str, Device] = {}
         for device in devices:
             known = self._as_taken(device if grouped else ungrouped(device), notes=notes)
-            by_name.setdefault(device.name, known)
+            if known is not None:
+                by_name.setdefault(device.name, known)
         self._devices = by_name
         self._set_quarantine(self._quarantine.revised(by_name.values()))
         plans = plan(
@@ -102,6 +104,11 @@ class SliceWriter:
             if not item.writes and item.edition is not None:
                 self._editions[item.pool] = item.edition
         return plans
+
+    def remarks(self) -> tuple[str, ...]:
+        """What an operator should know of the slices as they stand, one sentence each."""
+        found = foreign_taints(self.observed.slices())
+        return (_NO_TAINTS, *found) if self._taints_dropped else found
 
     def try_again(self) -> None:
         """Forget what the server dropped: it is another one now, or has another version."""
@@ -172,9 +179,8 @@ class SliceWriter:
         if any(difference.drops(TAINTS) for difference in differing):
             self._taints_dropped = True
             _log.warning(
-                "taints are not published: the scheduler gives sick devices to new pods, which are "
-                "refused when they are prepared",
-                reason="the API server drops them: its feature gate DRADeviceTaints is off",
+                "taints are not published: a device that no pod should get leaves the slices",
+                reason=_NO_TAINTS,
             )
             return Ending.LESS
         self._accepted[pool, item.index] = Accepted(sent=item.slice, got=got)
@@ -190,8 +196,8 @@ class SliceWriter:
         )
         return Ending.DONE
 
-    def _as_taken(self, device: Device, *, notes: bool) -> Device:
-        """A device with those of its taints that the server takes."""
+    def _as_taken(self, device: Device, *, notes: bool) -> Device | None:
+        """A device with those of its taints that the server takes, if it can be offered so."""
         if self._taints_dropped:
             return untainted(device)
         return device if notes else without_notes(device)

@@ -107,6 +107,7 @@ class Device:
             written together.
         consumes: At most two.
         only_counted: It is not published where the server takes no counters.
+        claimed: A claim has it, so it stays published where no taint can keep others from it.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Device:
     bucket: str = ""
     consumes: tuple[Consumption, ...] = ()
     only_counted: bool = False
+    claimed: bool = False
 
 
 class NicKind(Enum):

@@ -83,6 +83,7 @@ class ClaimStatus:
         self._inquiry = inquiry
         self._due: dict[str, _Due] = {}
         self._told: dict[str, _Due] = {}
+        self._judged: dict[str, Mapping[str, Verdict]] = {}
         self._unread: set[str] = set()
         self._refused: set[str] = set()
         self._wake = trio.Event()
@@ -103,8 +104,9 @@ class ClaimStatus:
             # What is known of its devices a moment after a start is less than what was told.
             return
         at = now_text()
+        verdicts = self._verdicts(record)
         devices = tuple(
-            device_status(device, at=at, verdict=self._verdict(device.result.device))
+            device_status(device, at=at, verdict=verdicts.get(device.result.device))
             for device in record.devices
         )
         due = _Due(ref=record.claim, devices=devices)
@@ -117,6 +119,7 @@ class ClaimStatus:
         """The claim is undone; what was not told yet is dropped."""
         self._due.pop(uid, None)
         self._told.pop(uid, None)
+        self._judged.pop(uid, None)
         self._unread.discard(uid)
         self._refused.discard(uid)
 
@@ -130,8 +133,15 @@ class ClaimStatus:
             task_status.started()
             await self._write_when_due()
 
-    def _verdict(self, device: str) -> Verdict | None:
-        return self._inquiry.state.get().of(device) if self._inquiry is not None else None
+    def _verdicts(self, record: ClaimRecord) -> Mapping[str, Verdict]:
+        """How the claim's devices are, by name; that only the words are others is no news."""
+        if self._inquiry is None:
+            return {}
+        state, known = self._inquiry.state.get(), self._judged.get(record.uid, {})
+        names = {device.result.device for device in record.devices}
+        verdicts = {name: _steady(state.of(name), known.get(name)) for name in names}
+        self._judged[record.uid] = verdicts
+        return verdicts
 
     async def _follow_verdicts(self, inquiry: Inquiry, records: Shelf[ClaimRecord]) -> None:
         await inquiry.wait_asked(
@@ -195,7 +205,9 @@ class ClaimStatus:
         if uid not in self._due:
             return True
         if error.status == 404 or (error.status == 409 and await self._is_replaced(ref)):
+            # Until it is undone here, verdicts on its devices go on to change.
             self.forget(uid)
+            self._refused.add(uid)
             return True
         if error.status == 403 or (error.status == 422 and error.fields == _DEVICES):
             self._off = True
@@ -226,6 +238,17 @@ class ClaimStatus:
         except KubeError as error:
             return error.status == 404
         return False
+
+
+def _steady(now: Verdict, before: Verdict | None) -> Verdict:
+    """The verdict as it was told, if it means the same: words may count the seconds."""
+    if before is None or (now.status, now.severity, now.reason) != (
+        before.status,
+        before.severity,
+        before.reason,
+    ):
+        return now
+    return before
 
 
 def _is_same(due: _Due, told: _Due | None) -> bool:

@@ -1,7 +1,9 @@
 """What is published: the devices of the inventory, with the taints of how they are.
 
 A verdict comes to the slices without a look at the machine. A sick device stays in them with its
-taint, so that the scheduler keeps its record of whoever has it.
+taint, so that the scheduler keeps its record of whoever has it. Where the server takes no taints,
+one that no claim has leaves them instead: the scheduler would try it first for every pod, and each
+would be refused.
 
 Before every device was asked once nothing is published anew: each restart would say of all that
 nobody knows how they are, and take it back a moment later.
@@ -20,20 +22,29 @@ from berth.health.taints import Rules, taints_of
 from berth.health.verdict import HealthState
 from berth.model.device import Device
 from berth.model.inventory import Inventory
+from berth.node.equipment import HELD
 from berth.node.inquiry import Inquiry
 from berth.runtime.latest import Latest
 
 
 def judged(inventory: Inventory, state: HealthState, rules: Rules) -> Inventory:
     """The inventory whose devices have the taints of their verdicts, besides theirs."""
-    return attrs.evolve(
-        inventory, devices=tuple(_judged(one, state, rules) for one in inventory.devices)
-    )
+
+    def judge(device: Device) -> Device:
+        taints = (*device.taints, *taints_of(state.of(device.name), rules))
+        if not taints:
+            return device
+        return attrs.evolve(device, taints=taints, claimed=_is_claimed(device, inventory))
+
+    return attrs.evolve(inventory, devices=tuple(map(judge, inventory.devices)))
 
 
-def _judged(device: Device, state: HealthState, rules: Rules) -> Device:
-    taints = taints_of(state.of(device.name), rules)
-    return attrs.evolve(device, taints=(*device.taints, *taints)) if taints else device
+def _is_claimed(device: Device, inventory: Inventory) -> bool:
+    """Whether somebody has it, and not by the other door, which has a taint of its own for that."""
+    nic = inventory.nic_by_name.get(device.name)
+    held = nic or inventory.peripheral_by_name.get(device.name)
+    by_plugin = any(taint.key.endswith(f"/{HELD}") for taint in device.taints)
+    return held is not None and bool(held.held_by) and not by_plugin
 
 
 class Offered:

@@ -16,6 +16,7 @@ import trio
 
 from berth.control import ControlClient
 from berth.errors import HostError, RemoteProtocolError
+from berth.health.taints import TELLS
 from berth.model.edits import DeviceNode
 from berth.rehearsal.cdiedits import node_of_host
 from berth.rehearsal.checks import attribute, holds
@@ -258,7 +259,11 @@ async def kept_from_claims(stage: Stage, offer: Offer, *, kept: bool) -> None:
     async def is_kept() -> bool:
         await trio.lowlevel.checkpoint()
         device = stage.cluster.devices().get(offer.name)
-        return device is not None and bool(device.get("taints")) is kept
+        # Others only tell how the device is.
+        closing = device is not None and any(
+            taint["effect"] != TELLS for taint in device.get("taints") or ()
+        )
+        return device is not None and closing is kept
 
     if not await holds(is_kept):
         found = "is offered to claims" if kept else "is kept from claims"

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from berth.dra.tainting import TAINTS_LIMIT, untainted, without_notes
+from berth.dra.tainting import TAINTS_LIMIT, foreign_taints, untainted, without_notes
 from berth.model.device import Device, Taint
 from tests.unit.dra.shelf import Shelf, nic, nics
 
@@ -67,7 +67,16 @@ def test_notes_are_known_by_their_effect() -> None:
 
     assert without_notes(both) == sick(0)
     assert without_notes(sick(0)) == sick(0)
-    assert untainted(both) == nic(0)
+    assert untainted(sick(0, NOTE)) == nic(0)
+
+
+def test_device_that_no_taint_can_guard_is_offered_to_nobody_else() -> None:
+    """Whoever has it keeps it; the scheduler's record of it needs the device in its slice."""
+
+    held = attrs.evolve(sick(0), claimed=True)
+
+    assert untainted(sick(0)) is None
+    assert untainted(held) == attrs.evolve(nic(0), claimed=True)
 
 
 def test_taint_of_ours_that_was_taken_away_comes_back() -> None:
@@ -111,6 +120,11 @@ def test_taint_of_another_is_left_alone() -> None:
     shelf.sync(nics(129))
     edit(shelf, "nic-0000", [FOREIGN])
     edit(shelf, "nic-0100", [FOREIGN])
+    (_, remark) = foreign_taints(shelf.slices.values())
+    assert remark == (
+        "another hand keeps claims from nic-0100 by a taint in its slice: "
+        "ops.example/repair=tuesday:NoSchedule"
+    )
 
     assert shelf.sync(nics(129)) == []
     shelf.editions.clear()

@@ -127,7 +127,7 @@ async def test_claim_is_written_once_and_then_when_the_verdict_changes(
     assert scene.server.applied[0].words["Ready"] == ("True", "Prepared")
 
     await scene.judge_it(SICK)
-    await scene.judge_it(attrs.evolve(SICK, observed_s=7))
+    await scene.judge_it(attrs.evolve(SICK, observed_s=7, message="it has been away for 7 s"))
     await scene.judge_it(WELL)
     assert scene.told == [("True", "Healthy"), ("False", "Xid79"), ("True", "Healthy")]
     assert scene.server.asked == []
@@ -141,7 +141,7 @@ async def test_time_of_a_condition_is_that_of_its_status(
     times = iter([f"t{number}" for number in range(9)])
     monkeypatch.setattr("berth.node.claimstatus.now_text", lambda: next(times))
     await scene.prepare(status, NET)
-    for verdict in (DEGRADED, SICK, attrs.evolve(SICK, reason="lost")):
+    for verdict in (DEGRADED, SICK, attrs.evolve(SICK, reason="lost", message="it is gone")):
         await scene.judge_it(verdict)
 
     changed = [
@@ -236,3 +236,18 @@ async def test_missing_rights_are_told_once(
 
     assert scene.told == []
     assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+@pytest.mark.parametrize("status_code", [404, 409])
+async def test_claim_that_is_gone_is_asked_about_once(
+    scene: Scene, status: ClaimStatus, status_code: int
+) -> None:
+    """Its record may stay for long, and its device may change: there is nobody to tell."""
+
+    scene.server.answers["apply_claim_status"] = [refused(status_code)]
+    await scene.prepare(status, SERIAL)
+    asked = len(scene.server.asked)
+    for verdict in (SICK, WELL, SICK):
+        await scene.judge_it(verdict)
+
+    assert (scene.told, len(scene.server.asked)) == ([], asked)

@@ -14,6 +14,8 @@ from berth.model.inventory import Inventory
 from berth.node.offered import Offered, judged
 from berth.runtime.latest import Latest
 from tests.unit.dra.shelf import nic, nics
+from tests.unit.node.machine import NAMES, look
+from tests.unit.node.peripherals import modem
 from tests.unit.node.verdicts import DEGRADED, RULES, SICK, UNASKED, WELL, Judge
 
 HELD = Taint(key="berth.dev/held", value="device-plugin", effect="NoSchedule")
@@ -97,3 +99,25 @@ async def test_both_verdicts_and_devices_are_followed(scene: Scene) -> None:
     scene.judge.tell({"nic-0002": WELL, "nic-0001": SICK})
     await wait_all_tasks_blocked()
     assert scene.taints == {"nic-0000": [], "nic-0001": ["xid-79"], "nic-0002": []}
+
+
+def test_device_that_a_claim_has_is_known_as_such() -> None:
+    """The other door's has a taint of its own; of a device without a taint nothing is said."""
+
+    mine, theirs = modem(0), modem(1)
+    seen = look(
+        peripherals=[attrs.evolve(one, held_by=("team/user",)) for one in (mine, theirs, modem(2))]
+    ).inventory
+    devices = tuple(
+        attrs.evolve(one, taints=(HELD,)) if one.name == theirs.name else one
+        for one in seen.devices
+    )
+    judge = Judge(modem_0=SICK, modem_1=SICK, modem_2=WELL, **dict.fromkeys(NAMES, WELL))
+
+    told = judged(attrs.evolve(seen, devices=devices), judge.state.get(), RULES)
+
+    assert {one.name: one.claimed for one in told.devices if one.taints} == {
+        "modem-0": True,
+        "modem-1": False,
+    }
+    assert [one.name for one in told.devices if one.claimed] == ["modem-0"]

@@ -15,6 +15,7 @@ from berth.health.taints import Rules
 from berth.health.verdict import Verdict
 from berth.model.claim import Claim, DeviceResult
 from berth.model.device import Exclusion, NicMode
+from berth.model.inventory import Inventory
 from berth.model.peripheral import ABSENT, VFIO_GPU
 from berth.node.admission import Admitted, Unsure, Waiting, admit
 from berth.node.allotments import Allotments, given_shelf
@@ -310,3 +311,18 @@ async def test_allocation_asks_a_device_of_which_nobody_knows(
         await door.allocate(RESOURCE, ("modem-1",))
     assert trio.current_time() - before == pytest.approx(2.0)
     assert [hold.device for hold in node.ledger.holds()] == ["modem-0"]
+
+
+async def test_nic_is_listed_by_the_verdict_on_its_slice_name(
+    node: Node, judge: Judge, door: Allotments
+) -> None:
+    """What the device plugin hands out of a NIC is the NIC."""
+
+    listing = attrs.evolve(modem(0), name=FAST, kind="nic", type="nic")
+    node.eyes.inventory.set(Inventory(listings=(listing,)))
+    judge.tell({FAST: SICK})
+    await wait_all_tasks_blocked()
+
+    assert healthy(door) == {"modem-0": False}
+    with pytest.raises(ClaimError, match=f"{FAST}: is unhealthy"):
+        await door.allocate(RESOURCE, ("modem-0",))
