@@ -7,12 +7,14 @@ Source: gpu-and-health.md §2.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import trio
 
 from berth.host.nvml.session import Session
-from berth.host.nvml.values import NoAnswer, NvmlEvent, Refusal, Walk
+from berth.host.nvml.silence import Silence
+from berth.host.nvml.values import NoAnswer, NvmlEvent, Probe, Refusal, Walk
 from berth.model.gpu import Gpu
 
 
@@ -57,6 +59,18 @@ class Nvml(Protocol):
 
     async def processes(self, address: str) -> tuple[int, ...] | Refusal | NoAnswer:
         """Who computes on a GPU."""
+        ...
+
+    async def probe(self, address: str, *, deadline_s: float) -> Probe | Refusal | NoAnswer:
+        """Whether a GPU is well."""
+        ...
+
+    async def classify(self, address: str) -> Probe | Refusal | NoAnswer:
+        """The same, for someone who cannot wait."""
+        ...
+
+    def silences(self) -> Mapping[str, Silence]:
+        """What the silence of GPUs means."""
         ...
 
     async def receive_event(self) -> NvmlEvent:

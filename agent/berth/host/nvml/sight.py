@@ -94,9 +94,9 @@ class Sight:
         self._last[address] = answer
         return answer
 
-    async def probe(self, address: str) -> Probe | Refusal | NoAnswer:
+    async def probe(self, address: str, deadline_s: float = PROBE_S) -> Probe | Refusal | NoAnswer:
         """Ask whether a GPU is well; a probe that is out answers for this one too."""
-        return await self._ask_fields(address, "probe", PROBE_S)
+        return await self._ask_fields(address, "probe", deadline_s)
 
     async def classify(self, address: str) -> Probe | Refusal | NoAnswer:
         """Ask the same, for someone who cannot wait."""
