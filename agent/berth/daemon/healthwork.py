@@ -12,10 +12,14 @@ import trio
 from berth.config.schema import Config
 from berth.daemon.holdings import Holdings
 from berth.health.terms import GENERIC, GPU, NIC, VFIO, Terms
+from berth.host.pcisigns import PciSigns
 from berth.model.device import Nic
 from berth.model.peripheral import Peripheral
+from berth.node.gpus import Gpus
+from berth.node.gpuwatch import GpuWatch
 from berth.node.health import Health, Watching
 from berth.node.healthfile import HealthFile
+from berth.node.vfiowatch import VfioWatch
 from berth.runtime.latest import Latest
 
 
@@ -39,6 +43,7 @@ class HealthWork:
 
     Attributes:
         terms: How devices are watched by the settings in force.
+        gpus: Watches GPUs of the driver; ``None`` where GPUs are off.
     """
 
     def __init__(self, config: Config, held: Holdings, *, boot_id: str) -> None:
@@ -48,17 +53,42 @@ class HealthWork:
             terms=self.terms,
             file=HealthFile(config.node.state_dir / "health", boot_id=boot_id),
         )
+        self.gpus: GpuWatch | None = None
+        self._functions: VfioWatch | None = None
+        if held.gpus is not None:
+            self._watch_gpus(config, held, held.gpus)
+
+    def _watch_gpus(self, config: Config, held: Holdings, gpus: Gpus) -> None:
+        inventory, signs = held.discovery.inventory, PciSigns().of
+        self.gpus = GpuWatch(
+            gpus,
+            inventory=inventory,
+            reports=self.health,
+            terms=self.terms,
+            xids=config.health.xid,
+            signs=signs,
+        )
+        self._functions = VfioWatch(
+            inventory=inventory, reports=self.health, terms=self.terms, signs=signs
+        )
+        self.health.add_prober(self.gpus)
+        self.health.add_prober(self._functions)
 
     async def recall(self) -> None:
         """Take up what the life before left, before anybody is told how a device is."""
         await self.health.recall()
 
-    def reload(self, _config: Config) -> None:
+    def reload(self, config: Config) -> None:
         """Take other settings."""
         self.terms.set(ByKind())
+        if self.gpus is not None:
+            self.gpus.reload(config.health.xid)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Judge and watch until cancelled; started when the first verdicts are told."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self.health.run)
+            for source in (self.gpus, self._functions):
+                if source is not None:
+                    await nursery.start(source.run)
             task_status.started()

@@ -61,7 +61,7 @@ class PciSigns:
         self._folder = root / "bus/pci/devices"
         self._registry: Registry | None = None
 
-    async def of(self, address: str, *, deadline_s: float) -> PciSign | NoAnswer:
+    async def of(self, address: str, deadline_s: float) -> PciSign | NoAnswer:
         """Look at one function, and give up waiting after a time; the look then stays out."""
         if self._registry is None:
             self._registry = Registry(threads="pci")

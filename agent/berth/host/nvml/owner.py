@@ -189,8 +189,11 @@ class Nvml:
         """
         now_s = trio.current_time()
         out = self._registry.open_calls()
-        if len(overdue(out, now_s)) > 1 and not self._registry.busy(LIBRARY):
-            self._registry.start_nowait(LIBRARY, "count", calls.count, deadline_s=PROBE_S)
+        late = overdue(out, now_s)
+        if len(late) > 1 and not self._registry.busy(LIBRARY):
+            # It has to be overdue before the patience with the others is over.
+            deadline_s = min(PROBE_S, *(call.deadline_s for call in late))
+            self._registry.start_nowait(LIBRARY, "count", calls.count, deadline_s=deadline_s)
         return silences(out, now_s)
 
     async def receive_event(self) -> NvmlEvent:
