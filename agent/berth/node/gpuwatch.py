@@ -214,7 +214,7 @@ class GpuWatch:
         if known is None:
             known = _Watched(layout=layout, terms=terms, condition=Condition(subject=subject))
             self._watched[subject] = known
-            self._take_up(known, (subject, *layout.parts.values()))
+            self._take_up(known, (subject,))
         new = [part for part in layout.parts.values() if part not in known.condition.subjects]
         self._retire_parts(known.condition, layout.parts)
         known.condition = laid_out(known.condition, layout.parts)
@@ -270,18 +270,17 @@ class GpuWatch:
             self._reports.report(subject, SOURCE, found, asked=False)
 
     async def _probe(self, one: _Watched) -> Sequence[Finding] | Unanswerable:
-        """Ask the GPU, and look at the bus meanwhile; the answer of both is told at once."""
+        """Ask the GPU, and look at the bus meanwhile; what either says is told at once."""
         nvml = self._gpus.grip.nvml
         if nvml is None:
             await trio.lowlevel.checkpoint()
             return Unanswerable(why="the session with NVML is not open yet")
-        why: list[str] = []
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._look_at_bus, one)
             answer = await nvml.probe(one.layout.address, deadline_s=one.terms.deadline_s)
-            why.append(self._take(one, answer, nvml))
-        if why[0] and one.condition.gone is None:
-            return Unanswerable(why=why[0])
+            why = self._take(one, answer, nvml)
+        if why:
+            return Unanswerable(why=why)
         return one.condition.against(one.condition.subject, trio.current_time())
 
     async def _look_at_bus(self, one: _Watched) -> None:
@@ -328,8 +327,6 @@ class GpuWatch:
 
     async def _ask_when_due(self) -> None:
         async with trio.open_nursery() as nursery:
-            for one in self._watched.values():
-                one.asking = False
             while True:
                 now_s = trio.current_time()
                 for one in self._watched.values():

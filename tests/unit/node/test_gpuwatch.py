@@ -515,13 +515,15 @@ async def test_gpu_that_is_gone_is_watched_no_more(bed: Bed, autojump_clock: Moc
     """A probe that returns late tells nothing of it."""
 
     bed.nvml.hung.add(ADDRESSES[0])
+    bed.xid(48, PARTED, gi=7, ci=0)
     await trio.sleep(6)
-    bed.gpus.layouts.set(tuple(layout(number) for number in range(1, 8)))
+    bed.gpus.layouts.set(tuple(layout(number) for number in range(1, PARTED)))
     await trio.sleep(6)
     bed.nvml.return_all()
     await trio.sleep(60)
 
-    assert bed.sick() == {NAMES[0]: "unasked"}
+    assert bed.sick() == dict.fromkeys((NAMES[0], NAMES[PARTED], *PART_NAMES), "unasked")
+    assert not any(part in bed.health.courses for part in PARTS.values())
     assert layout(0).subject not in bed.health.courses
     assert layout(0).subject not in bed.watch.figures()
 
@@ -549,6 +551,33 @@ async def test_figures_are_of_the_last_answer(bed: Bed, autojump_clock: MockCloc
     assert figures[layout(0).subject] == GpuFigures(action=3, remap_pending=True)
     assert figures[layout(1).subject] == GpuFigures(action=None, remap_pending=False)
     assert bed.watch.journal.ecc_errors == {(ADDRESSES[1], "uncorrected"): 1}
+
+
+async def test_restart_goes_on_with_what_was_found(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Until its own rule heals it, of the whole and of a part (F7)."""
+
+    bed = Bed()
+    bed.nvml.answers.update(dict.fromkeys(ADDRESSES, MUTE))
+    async with trio.open_nursery() as first:
+        await first.start(bed.health.run)
+        async with trio.open_nursery() as before:
+            await before.start(bed.watch.run)
+            bed.xid(48)
+            bed.xid(48, PARTED, gi=7, ci=0)
+            await trio.sleep(10)
+            before.cancel_scope.cancel()
+        await bed.restart(first)
+        bed.xid(13, PARTED)
+        await trio.sleep(300)
+        assert bed.sick() == {NAMES[0]: "xid-48", PART_NAMES[0]: "xid-48"}
+
+        bed.nvml.answers.update(dict.fromkeys(ADDRESSES, WELL))
+        took_s, _ = await bed.until(nobody, most_s=60)
+        first.cancel_scope.cancel()
+
+    assert 30 <= took_s <= 46
 
 
 async def test_restart_heals_nothing_and_a_boot_does(tmp_path: Path) -> None:
