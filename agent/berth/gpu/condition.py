@@ -155,14 +155,12 @@ def laid_out(condition: Condition, parts: Mapping[tuple[int, int], str]) -> Cond
 
 
 def heard(condition: Condition, event: NvmlEvent, classes: XidTable, *, now_s: float) -> Condition:
-    """The condition after an event of this GPU."""
+    """The condition after an event of this GPU; that events were missed calls for a probe."""
     if event.kind is EventKind.XID:
         return _after_xid(condition, event, classes, now_s)
-    if event.kind in {EventKind.REGISTERED, EventKind.OVERFLOW}:
-        return _to_ask(condition, (0.0,), now_s)
     if event.kind is EventKind.LOST:
         return attrs.evolve(condition, plight=LOST_NOW)
-    if event.kind is EventKind.MIG_CHANGED:
+    if event.kind is not EventKind.OTHER:
         return condition
     finding = event_finding(event.type)
     if finding is not None:

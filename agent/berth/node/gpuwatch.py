@@ -171,9 +171,11 @@ class GpuWatch:
         if event.address == "":
             # Events were lost, or this one names no GPU that is known: each is asked, none judged.
             event = NvmlEvent(kind=EventKind.OVERFLOW)
-        for one in tuple(self._watched.values()):
+        for subject, one in tuple(self._watched.items()):
             if event.kind is EventKind.OVERFLOW or event.address == one.layout.address:
                 self._change(one, partial(heard, event=event, classes=self._xids, now_s=now_s))
+                if event.kind in {EventKind.OVERFLOW, EventKind.REGISTERED}:
+                    self._rounds.probe_soon(subject)
         self._stirred.set()
 
     async def _follow(
@@ -190,8 +192,11 @@ class GpuWatch:
         layouts = {one.subject: one for one in self._gpus.layouts.get() if one.address in terms}
         for subject in self._watched.keys() - layouts.keys():
             self._retire_parts(self._watched.pop(subject).condition, {})
-        for subject, layout in layouts.items():
-            self._see(subject, layout, terms[layout.address])
+        changed = [
+            subject
+            for subject, layout in layouts.items()
+            if self._see(subject, layout, terms[layout.address])
+        ]
         self._rounds.watch(
             {
                 subject: Watched(
@@ -204,8 +209,12 @@ class GpuWatch:
                 for subject, one in self._watched.items()
             }
         )
+        for subject in changed:
+            # NVML may have learned of it just now, and it was refused before.
+            self._rounds.probe_soon(subject)
 
-    def _see(self, subject: str, layout: Layout, terms: Terms) -> None:
+    def _see(self, subject: str, layout: Layout, terms: Terms) -> bool:
+        """Take what is there of one GPU, and tell whether it is another than before."""
         known = self._watched.get(subject)
         swapped = layout.swapped if known is None else _is_another(known.layout, layout)
         if swapped:
@@ -219,7 +228,9 @@ class GpuWatch:
         self._retire_parts(known.condition, layout.parts)
         known.condition = laid_out(known.condition, layout.parts)
         self._take_up(known, new)
+        changed = known.layout != layout
         known.layout, known.terms = layout, terms
+        return changed
 
     def _take_up(self, one: _Watched, subjects: Sequence[str]) -> None:
         """What another life, or another layout, left against them is theirs again."""

@@ -336,11 +336,11 @@ def test_loss_that_an_event_tells_counts_at_once() -> None:
     assert told(lost) == {GPU: ["lost"]}
 
 
-@pytest.mark.parametrize("kind", [EventKind.REGISTERED, EventKind.OVERFLOW])
-def test_events_that_were_missed_are_asked_for(kind: EventKind) -> None:
-    """Once, at once."""
+@pytest.mark.parametrize("kind", [EventKind.REGISTERED, EventKind.OVERFLOW, EventKind.MIG_CHANGED])
+def test_event_that_says_nothing_of_health_changes_nothing(kind: EventKind) -> None:
+    """What to do about it is for the others to know."""
 
-    assert after(DIVIDED, NvmlEvent(kind=kind), now_s=3).asks == (3,)
+    assert after(DIVIDED, NvmlEvent(kind=kind), now_s=3) == DIVIDED
 
 
 def test_new_layout_takes_the_ailments_of_its_parts_along() -> None:

@@ -478,8 +478,25 @@ async def test_missed_events_are_asked_for_and_condemn_nobody(
         bed.nvml.asked.clear()
         bed.tell(event)
         await trio.sleep(0.3)
-        assert len([who for _, who, what in bed.nvml.asked if what == "classify"]) == count
+        assert len(bed.nvml.asked) == count
+        await trio.sleep(1)
     assert bed.sick() == {}
+
+
+async def test_gpu_that_nvml_lists_late_is_asked_when_it_does(
+    bed: Bed, autojump_clock: MockClock
+) -> None:
+    """Not only in the next round: until then nobody knows how it is."""
+
+    bed.nvml.answers[ADDRESSES[0]] = Refusal.of(28)
+    bed.gpus.layouts.set((layout(0, uuid=""), *map(layout, range(1, 8))))
+    await wait_all_tasks_blocked()
+    assert bed.sick() == {NAMES[0]: "unasked"}
+    bed.nvml.answers[ADDRESSES[0]] = WELL
+    bed.gpus.layouts.set(tuple(map(layout, range(8))))
+    took_s, _ = await bed.until(nobody, most_s=1)
+
+    assert took_s == 0
 
 
 async def test_storm_of_xids_asks_little(bed: Bed, autojump_clock: MockClock) -> None:
