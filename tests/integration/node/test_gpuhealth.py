@@ -13,20 +13,26 @@ import trio
 
 from berth.config.gpu import GpuTable
 from berth.config.xid import XidTable
-from berth.gpu.told import ACTION
 from berth.health.finding import Severity
 from berth.health.terms import Terms
 from berth.health.verdict import Status
 from berth.host.nvml.owner import Nvml
-from berth.host.nvml.values import XID
 from berth.model.device import Nic
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
 from berth.node.gpus import Gpus
 from berth.node.gpuwatch import GpuWatch
 from berth.node.health import Health, Watching
-from berth.rehearsal.nvml.cards import divided, divisible, whole
-from berth.rehearsal.nvml.world import FOR_EVER, LOST, Card, Event, Field, World, read_counts
+from berth.rehearsal.nvml.cards import (
+    divided,
+    divisible,
+    hung,
+    needing,
+    struck,
+    whole,
+    without_action,
+)
+from berth.rehearsal.nvml.world import LOST, World, read_counts
 from berth.runtime.latest import Latest
 from tests import nvml
 from tests.nvml import cards
@@ -132,24 +138,18 @@ def show(tmp_path: Path) -> Iterator[Show]:
         yield put
 
 
-def hung(card: Card) -> Card:
-    """The card, when no call on it comes back."""
-    return attrs.evolve(card, hang_ms=FOR_EVER)
-
-
 async def test_xid_79_is_a_lost_gpu_at_once_and_siblings_stay_well(show: Show) -> None:
     """Then every call says so too, and the set of events is made anew without it (F4)."""
 
     node = Node()
     async with node.running():
-        event = Event(sequence=1, type=XID, data=79)
-        show(cards(attrs.evolve(FULL, events=(event,)), PARTED))
+        show(cards(struck(FULL, 79), PARTED))
         began_s = trio.current_time()
         await node.until({NAMES[0]: (Status.UNHEALTHY, "xid-79")})
         took_s = trio.current_time() - began_s
         assert node.health.state.get().of(NAMES[0]).severity is Severity.LOST
 
-        show(cards(attrs.evolve(FULL, events=(event,), error=LOST), PARTED))
+        show(cards(attrs.evolve(struck(FULL, 79), error=LOST), PARTED))
         await node.until_message("1 more: lost")
         await node.until({NAMES[0]: (Status.UNHEALTHY, "xid-79")})
 
@@ -161,18 +161,25 @@ async def test_xid_of_a_part_and_the_need_for_a_reset(show: Show) -> None:
 
     node = Node()
     async with node.running():
-        event = Event(sequence=1, type=XID, data=95, gi=9, ci=0)
-        sick = attrs.evolve(PARTED, events=(event,))
+        sick = struck(PARTED, 95, gi=9, ci=0)
         show(cards(FULL, sick))
         await node.until({PARTS[0]: (Status.UNHEALTHY, "xid-95")})
-        fields = {**PARTED.fields, ACTION: Field(value=4)}
-        show(cards(FULL, attrs.evolve(sick, fields=fields)))
+        show(cards(FULL, needing(sick, 4)))
         await node.until(
             {
                 PARTS[0]: (Status.UNHEALTHY, "xid-95"),
                 PARTS[1]: (Status.UNHEALTHY, "reset-required"),
             }
         )
+
+
+async def test_xid_to_confirm_where_the_driver_says_nothing(show: Show) -> None:
+    """NVLink's errors are a fault then; with the field they are what it says (T5)."""
+
+    node = Node()
+    async with node.running():
+        show(cards(struck(without_action(FULL), 74), struck(PARTED, 74, gi=7, ci=0)))
+        await node.until({NAMES[0]: (Status.UNHEALTHY, "xid-74")})
 
 
 @pytest.mark.parametrize("lock", [False, pytest.param(True, marks=pytest.mark.slow)])
