@@ -43,7 +43,7 @@ from berth.host.nvml.values import EventKind, NoAnswer, NvmlEvent, Probe, Refusa
 from berth.model.inventory import Inventory
 from berth.node.grip import Grip
 from berth.node.health import Watching
-from berth.node.nvml import Nvml
+from berth.node.nvml import Nvml, is_closed, probe_when_open
 from berth.node.rounds import Rounds, Unanswerable, Watched
 from berth.node.vfiowatch import Signs
 from berth.node.xidjournal import XidJournal
@@ -59,7 +59,8 @@ BACKSTOP_S: Final = 30.0
 """How far the deadline of the rounds lies behind that of the call: where the session is not held it
 is opened and closed around each, which may take `WALK_S` and more."""
 
-_NO_SESSION: Final = 1
+REOPEN_S: Final = 10.0
+"""Longest that a probe waits for a session that is let go of; less where a verdict holds less."""
 
 
 class Gpus(Protocol):
@@ -265,7 +266,7 @@ class GpuWatch:
         before = one.condition
         self._keep_cleared(one)
         one.condition = change(one.condition)
-        if one.condition != before:
+        if _said(one.condition) != _said(before):
             self._tell(one)
 
     def _keep_cleared(self, one: _Watched) -> None:
@@ -288,7 +289,12 @@ class GpuWatch:
             return Unanswerable(why="the session with NVML is not open yet")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._look_at_bus, one)
-            answer = await nvml.probe(one.layout.address, deadline_s=one.terms.deadline_s)
+            answer = await probe_when_open(
+                nvml,
+                one.layout.address,
+                deadline_s=one.terms.deadline_s,
+                within_s=min(REOPEN_S, one.terms.timeout_s / 3),
+            )
             why = self._take(one, answer, nvml)
         if why:
             return Unanswerable(why=why)
@@ -314,7 +320,7 @@ class GpuWatch:
         now_s = trio.current_time()
         if isinstance(answer, NoAnswer):
             return self._take_silence(one, answer, nvml)
-        if isinstance(answer, Refusal) and answer.code == _NO_SESSION:
+        if is_closed(answer):
             finding = session_finding(nvml.session)
             if finding is None:
                 return f"the session with NVML is {nvml.session.state.value}"
@@ -322,9 +328,9 @@ class GpuWatch:
             return ""
         self._change(one, partial(answered, answer=answer, now_s=now_s))
         self._stirred.set()
-        if isinstance(answer, Refusal) and one.condition.plight is None:
-            listed = "" if answer.code != UNLISTED else " yet"
-            return f"NVML answers no question about it{listed}: {answer.text}"
+        listed = not isinstance(answer, Refusal) or answer.code != UNLISTED
+        if not listed and one.condition.plight is None:
+            return "NVML does not list it yet"
         return ""
 
     def _take_silence(self, one: _Watched, answer: NoAnswer, nvml: Nvml) -> str:
@@ -362,6 +368,17 @@ class GpuWatch:
         finally:
             one.asking = False
             self._stirred.set()
+
+
+def _said(condition: Condition) -> tuple[object, ...]:
+    """All that findings come from."""
+    return (
+        condition.parts,
+        condition.ailments,
+        condition.told,
+        condition.plight,
+        condition.gone,
+    )
 
 
 def _is_another(known: Layout, layout: Layout) -> bool:
