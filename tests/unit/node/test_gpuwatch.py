@@ -276,6 +276,21 @@ async def test_library_that_is_held_up_condemns_nobody_else(
     await bed.until(nobody, most_s=60)
 
 
+async def test_two_that_hang_by_themselves_are_both_told(
+    bed: Bed, autojump_clock: MockClock
+) -> None:
+    """The second a little later: until then the first may be what holds it up."""
+
+    bed.nvml.hung |= {ADDRESSES[0], ADDRESSES[1]}
+    took_s, _ = await bed.until(lambda sick: len(sick) == 2, most_s=11)
+    assert took_s <= 10
+    assert len(bed.unhealthy()) == 1
+    await trio.sleep(15)
+
+    assert bed.unhealthy() == {NAMES[0]: "no-answer", NAMES[1]: "no-answer"}
+    assert bed.sick().keys() == bed.unhealthy().keys()
+
+
 async def test_stop_does_not_wait_for_what_hangs(autojump_clock: MockClock) -> None:
     """Nothing here is shielded (T4)."""
 
