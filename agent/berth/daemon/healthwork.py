@@ -12,10 +12,14 @@ import trio
 from berth.config.schema import Config
 from berth.daemon.holdings import Holdings
 from berth.health import watching
+from berth.host.pcisigns import PciSigns
 from berth.node.commandwatch import CommandWatch
 from berth.node.genericwatch import GenericWatch
+from berth.node.gpus import Gpus
+from berth.node.gpuwatch import GpuWatch
 from berth.node.health import Health, Watching
 from berth.node.healthfile import HealthFile
+from berth.node.vfiowatch import VfioWatch
 from berth.runtime.latest import Latest
 
 
@@ -27,6 +31,7 @@ class HealthWork:
 
     Attributes:
         terms: How devices are watched by the settings in force.
+        gpus: Watches GPUs of the driver; ``None`` where GPUs are off.
     """
 
     def __init__(self, config: Config, held: Holdings, *, boot_id: str) -> None:
@@ -47,6 +52,26 @@ class HealthWork:
         )
         for prober in (self._nodes.rounds, self._commands.rounds):
             self.health.add_prober(prober)
+        self.gpus: GpuWatch | None = None
+        self._functions: VfioWatch | None = None
+        if held.gpus is not None:
+            self._watch_gpus(config, held, held.gpus)
+
+    def _watch_gpus(self, config: Config, held: Holdings, gpus: Gpus) -> None:
+        inventory, signs = held.discovery.inventory, PciSigns().of
+        self.gpus = GpuWatch(
+            gpus,
+            inventory=inventory,
+            reports=self.health,
+            terms=self.terms,
+            xids=config.health.xid,
+            signs=signs,
+        )
+        self._functions = VfioWatch(
+            inventory=inventory, reports=self.health, terms=self.terms, signs=signs
+        )
+        self.health.add_prober(self.gpus)
+        self.health.add_prober(self._functions)
 
     async def recall(self) -> None:
         """Take up what the life before left, before anybody is told how a device is."""
@@ -55,6 +80,8 @@ class HealthWork:
     def reload(self, config: Config) -> None:
         """Take other settings."""
         self.terms.set(watching.Watching.of(config))
+        if self.gpus is not None:
+            self.gpus.reload(config.health.xid)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Judge and watch until cancelled; started when the first verdicts are told."""
@@ -62,4 +89,7 @@ class HealthWork:
             await nursery.start(self.health.run)
             await nursery.start(self._nodes.run)
             await nursery.start(self._commands.run)
+            for source in (self.gpus, self._functions):
+                if source is not None:
+                    await nursery.start(source.run)
             task_status.started()

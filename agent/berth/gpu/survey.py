@@ -21,6 +21,7 @@ from berth.config.gpu import GpuTable
 from berth.gpu.attributes import TEXT_LIMIT
 from berth.gpu.counters import counter_set
 from berth.gpu.forms import Around, Made, part_form, whole_form
+from berth.gpu.layout import Layout, layouts
 from berth.gpu.naming import mig_names
 from berth.gpu.toolkit import Toolkit
 from berth.gpu.vfioform import rebound_form, told_apart, vfio_form
@@ -45,6 +46,7 @@ class GpuSurvey:
         memory: For the next survey, also after a restart.
         swapped: Addresses whose health history is of another card.
         lost: Addresses of GPUs that are listed for what was known of them alone.
+        layouts: GPUs of the driver, with their parts.
         missing: Nodes that the host lacks, by the name of the device that gets them all the same.
     """
 
@@ -54,6 +56,7 @@ class GpuSurvey:
     memory: tuple[Remembered, ...] = ()
     swapped: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    layouts: tuple[Layout, ...] = ()
     missing: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
     @property
@@ -115,6 +118,7 @@ def survey(
         memory=seen.memory,
         swapped=seen.swapped,
         lost=tuple(one.address for one in seen.sightings if one.is_lost),
+        layouts=layouts(seen.sightings),
         missing=missing,
     )
 

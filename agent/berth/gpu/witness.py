@@ -91,8 +91,8 @@ class Witnessed:
     """What both witnesses and the memory come to.
 
     Attributes:
-        swapped: Addresses at which another card is than before: its health history is not this
-            one's.
+        swapped: Addresses at which another card is than before, in this boot or the last one: its
+            health history is not this one's.
         parts: By the UUID of a MIG device, the GPUs that report it now: no more than one, unless
             something is amiss.
     """
@@ -130,11 +130,12 @@ def witness(
         functions: Of the PCI bus; others than GPUs are passed over.
         state: Of the NVML session, such as `UP`.
         memory: As the last call gave it.
-        boot_id: Of this boot; what is remembered of another one is dropped.
+        boot_id: Of this boot; nothing is made up of what is remembered of another one.
         lent: Functions that berth bound to vfio-pci, each with why it is unhealthy; empty when it
             is well.
     """
     listed, warnings = _listed(gpus)
+    memory = tuple(memory)
     known = {each.gpu.address: each for each in memory if each.boot_id == boot_id}
     bus = {function.address: function for function in functions if function.is_nvidia_gpu}
     owners = _owners(listed.values())
@@ -157,17 +158,19 @@ def witness(
                 lent=lent,
             )
         )
+    before_all = {each.gpu.address: each for each in memory}
     swapped = tuple(
         address
         for address, each in fresh.items()
-        if address in known and known[address].gpu.uuid != each.gpu.uuid
+        if address in before_all and before_all[address].gpu.uuid != each.gpu.uuid
     )
     warnings += [
         f"GPU {address}: another card is there, {fresh[address].gpu.uuid} in place of "
-        f"{known[address].gpu.uuid}; what was known of the old one's health is dropped"
+        f"{before_all[address].gpu.uuid}; what was known of the old one's health is dropped"
         for address in swapped
     ]
-    kept = {**known, **fresh}
+    # What is of another boot tells whose health history there is, until NVML has said who is here.
+    kept = {**(known if state == UP else before_all), **fresh}
     return Witnessed(
         sightings=tuple(sightings),
         memory=tuple(kept[address] for address in sorted(kept)),

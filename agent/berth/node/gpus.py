@@ -19,13 +19,14 @@ import trio
 from berth.config.gpu import GpuTable, Occupancy
 from berth.errors import BerthError
 from berth.gpu.compatibility import grouped
+from berth.gpu.layout import Layout
 from berth.gpu.nvlinks import linked
 from berth.gpu.survey import GpuSurvey, survey
 from berth.gpu.witness import Remembered
 from berth.host.charlinks import CharLinks
 from berth.host.nvidiafiles import NodeFacts, NvidiaFiles
 from berth.host.nvml.session import SessionState
-from berth.host.nvml.values import EventKind, Walk
+from berth.host.nvml.values import EventKind, NvmlEvent, Walk
 from berth.host.sysfs import PciFunction, Sysfs
 from berth.host.uevents import UeventMonitor
 from berth.model.device import CounterSet
@@ -103,6 +104,7 @@ class Gpus:
         peripherals: What was seen last, offered or not.
         counters: Counter sets of GPUs that are divided.
         warnings: What an operator should know.
+        layouts: The driver's GPUs and their parts, in sickness and in health.
         renewal: Tells when only a new process can speak with the driver.
     """
 
@@ -123,6 +125,7 @@ class Gpus:
         self.peripherals: Latest[tuple[Peripheral, ...]] = Latest(())
         self.counters: Latest[tuple[CounterSet, ...]] = Latest(())
         self.warnings: Latest[tuple[str, ...]] = Latest(())
+        self.layouts: Latest[tuple[Layout, ...]] = Latest(())
         self._table = table
         self.grip = Grip(open_nvml)
         self._lent = lent
@@ -142,16 +145,22 @@ class Gpus:
             from_bytes=lambda content, where: gpus_from_bytes(content, where=where),
         )
         self._lost: tuple[str, ...] = ()
+        self._swapped: set[str] = set()
         self._tool = NvidiaTool(self._files, aside=aside, changed=self.look_again)
         self._nvlinks = GpuLinks(changed=self.look_again)
         self._gpus: tuple[Gpu, ...] = ()
         self._driver: Driver | None = None
         self._asked = trio.Event()
+        self._hearers: list[Callable[[NvmlEvent], None]] = [self._heed]
         self.renewal = Renewal(folder)
 
     def look_again(self) -> None:
         """Something changed; a look follows soon. Never blocks."""
         self._asked.set()
+
+    def tell_events(self, hear: Callable[[NvmlEvent], None]) -> None:
+        """Let somebody hear every event of the driver, too, in their order; it must not block."""
+        self._hearers.append(hear)
 
     def is_lost(self, address: str) -> bool:
         """Whether a GPU is listed for what was known of it alone."""
@@ -260,7 +269,7 @@ class Gpus:
             nvml = self.grip.take()
             await self._nursery.start(nvml.run)
             self._nursery.start_soon(self._follow_session, nvml)
-            self._nursery.start_soon(self._follow_layouts, nvml)
+            self._nursery.start_soon(self._hand_out_events, nvml)
             self._nursery.start_soon(self.renewal.follow, nvml)
         return self.grip.nvml
 
@@ -292,6 +301,11 @@ class Gpus:
 
     def _publish(self, found: GpuSurvey) -> None:
         self._lost = found.lost
+        # A survey tells it once, and whoever follows the layouts may miss that one.
+        self._swapped.update(found.swapped)
+        self.layouts.set(
+            tuple(attrs.evolve(one, swapped=one.address in self._swapped) for one in found.layouts)
+        )
         self.counters.set(found.counter_sets)
         self.warnings.set(found.warnings)
         peripherals = linked(found.peripherals, self._nvlinks.remotes)
@@ -316,12 +330,17 @@ class Gpus:
             said = told
             self.look_again()
 
-    async def _follow_layouts(self, nvml: Nvml) -> None:
-        """Look when a GPU was divided anew; what other events mean is the health monitor's."""
+    async def _hand_out_events(self, nvml: Nvml) -> None:
+        """NVML's owner has one reader, and this is it."""
         while True:
             event = await nvml.receive_event()
-            if event.kind in {EventKind.MIG_CHANGED, EventKind.OVERFLOW, EventKind.LOST}:
-                self.look_again()
+            for hear in self._hearers:
+                hear(event)
+
+    def _heed(self, event: NvmlEvent) -> None:
+        """Look when a GPU was divided anew; what other events mean is for others to know."""
+        if event.kind in {EventKind.MIG_CHANGED, EventKind.OVERFLOW, EventKind.LOST}:
+            self.look_again()
 
     async def _follow_bus(self) -> None:
         """Hear of functions and of the driver's module; what breaks is opened anew."""

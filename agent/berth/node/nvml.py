@@ -7,13 +7,18 @@ Source: gpu-and-health.md §2.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Final, Protocol
 
 import trio
 
+from berth.gpu.told import session_finding
 from berth.host.nvml.session import Session
-from berth.host.nvml.values import NoAnswer, NvmlEvent, Refusal, Walk
+from berth.host.nvml.silence import Silence
+from berth.host.nvml.values import NoAnswer, NvmlEvent, Probe, Refusal, Walk
 from berth.model.gpu import Gpu
+
+_NO_SESSION: Final = 1
 
 
 class Tells(Protocol):
@@ -59,6 +64,18 @@ class Nvml(Protocol):
         """Who computes on a GPU."""
         ...
 
+    async def probe(self, address: str, *, deadline_s: float) -> Probe | Refusal | NoAnswer:
+        """Whether a GPU is well."""
+        ...
+
+    async def classify(self, address: str) -> Probe | Refusal | NoAnswer:
+        """The same, for someone who cannot wait."""
+        ...
+
+    def silences(self) -> Mapping[str, Silence]:
+        """What the silence of GPUs means."""
+        ...
+
     async def receive_event(self) -> NvmlEvent:
         """Wait for the next event."""
         ...
@@ -74,3 +91,28 @@ class Nvml(Protocol):
     def resume(self) -> None:
         """End a release before its time."""
         ...
+
+
+async def probe_when_open(
+    nvml: Nvml, address: str, *, deadline_s: float, within_s: float
+) -> Probe | Refusal | NoAnswer:
+    """Ask whether a GPU is well; a session that is let go of for a moment is waited for.
+
+    It is let go of while a claim's GPU is taken from the driver, which is no reason to call all the
+    others unknown: what they said last holds so long.
+
+    Args:
+        deadline_s: For the answer.
+        within_s: How long the session may be away.
+    """
+    answer = await nvml.probe(address, deadline_s=deadline_s)
+    with trio.move_on_after(within_s):
+        while is_closed(answer) and session_finding(nvml.session) is None:
+            await nvml.wait_session_changed(nvml.version)
+            answer = await nvml.probe(address, deadline_s=deadline_s)
+    return answer
+
+
+def is_closed(answer: Probe | Refusal | NoAnswer) -> bool:
+    """Whether there was no session to ask in, which says nothing of the GPU."""
+    return isinstance(answer, Refusal) and answer.code == _NO_SESSION

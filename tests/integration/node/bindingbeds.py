@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from berth.config.gpumatch import GpuMatch, GpuType
 from berth.gpu.survey import survey
 from berth.host.nvidiafiles import NvidiaFiles
 from berth.host.nvml.session import Session, SessionState
-from berth.host.nvml.values import NoAnswer, NvmlEvent, Refusal, Walk
+from berth.host.nvml.silence import Silence
+from berth.host.nvml.values import NoAnswer, NvmlEvent, Probe, Refusal, Walk
 from berth.host.sysfs import Sysfs
 from berth.metadata.store import MetadataStore
 from berth.model import jsontext
@@ -133,6 +134,21 @@ class SpokenNvml:
         """Say who computes."""
         await trio.lowlevel.checkpoint()
         return self.running.get(address, ()) if self.is_open else Refusal.of(1)
+
+    async def probe(self, address: str, *, deadline_s: float) -> Probe | Refusal | NoAnswer:
+        """Nobody asks."""
+        await trio.lowlevel.checkpoint()
+        assert address
+        assert deadline_s > 0
+        return Probe() if self.is_open else Refusal.of(1)
+
+    async def classify(self, address: str) -> Probe | Refusal | NoAnswer:
+        """Nobody asks."""
+        return await self.probe(address, deadline_s=0.5)
+
+    def silences(self) -> Mapping[str, Silence]:
+        """Nobody is silent."""
+        return {}
 
     async def receive_event(self) -> NvmlEvent:
         """Nothing happens."""

@@ -315,6 +315,43 @@ def test_swapped_card_is_told_and_its_history_dropped() -> None:
     assert found.memory[0].gpu.uuid == uuid_of(99)
 
 
+def test_card_that_was_swapped_while_the_node_was_off_is_told() -> None:
+    """The memory of the last boot is kept for that, until NVML has said who is there."""
+
+    memory = look([gpu(0), gpu(1)], FUNCTIONS[:2]).memory
+    booted = facts(boot_id="another")
+    down = look((), FUNCTIONS[:2], state="driver-absent", driver=None, memory=memory, nodes=booted)
+    assert down.memory == memory
+    assert offered(down) == {}
+    cards = [gpu(0, uuid=uuid_of(99)), gpu(1)]
+    found = look(cards, FUNCTIONS[:2], memory=down.memory, nodes=booted)
+
+    assert found.swapped == (address_of(0),)
+    assert {one.boot_id for one in found.memory} == {"another"}
+
+
+def test_layouts_are_of_the_drivers_gpus() -> None:
+    """With their parts by the ids of events; lost ones too, but none that nobody can have."""
+
+    memory = look(EIGHT, FUNCTIONS).memory
+    functions = (
+        function(0),
+        function(1, driver="vfio-pci"),
+        function(2),
+        function(3, driver="snd"),
+        *FUNCTIONS[4:],
+    )
+    seen = [one for one in EIGHT if one.address not in {address_of(2), address_of(3)}]
+    found = look(seen, functions, memory=memory, lent={address_of(4): ""})
+
+    assert [one.address for one in found.layouts] == [address_of(n) for n in (0, 2, 5, 6, 7)]
+    parted = found.layouts[-2]
+    assert (parted.subject, parted.uuid) == (f"pci:{address_of(6)}", uuid_of(6))
+    assert sorted(parted.parts) == [(2, 0), (7, 0), (9, 0)]
+    identities = {one.identity for one in found.peripherals if one.type == "mig"}
+    assert {*parted.parts.values()} < identities
+
+
 def test_memory_outlives_a_restart() -> None:
     """It is written as JSON and read back equal."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -16,7 +16,8 @@ from berth.errors import HostError
 from berth.host.nvidiactk import LIMIT_S
 from berth.host.nvidiafiles import HostNode, NodeFacts
 from berth.host.nvml.session import Session, SessionState
-from berth.host.nvml.values import EventKind, NoAnswer, NvmlEvent, Refusal, Walk
+from berth.host.nvml.silence import Silence
+from berth.host.nvml.values import EventKind, NoAnswer, NvmlEvent, Probe, Refusal, Walk
 from berth.host.sysfs import PciFunction
 from berth.model.edits import DeviceNode, NodeType
 from berth.model.gpu import Driver, Engines, Gpu, MigDevice, Placement
@@ -120,6 +121,21 @@ class Driven:
         if address in self.mute:
             await trio.sleep_forever()
         return self.remotes.get(address, ())
+
+    async def probe(self, address: str, *, deadline_s: float) -> Probe | Refusal | NoAnswer:
+        """All is well."""
+        await trio.lowlevel.checkpoint()
+        assert address in ADDRESSES
+        assert deadline_s > 0
+        return Probe(fields={230: 0})
+
+    async def classify(self, address: str) -> Probe | Refusal | NoAnswer:
+        """The same."""
+        return await self.probe(address, deadline_s=0.5)
+
+    def silences(self) -> Mapping[str, Silence]:
+        """Nobody is silent."""
+        return {}
 
     async def receive_event(self) -> NvmlEvent:
         """Wait for one."""
@@ -394,9 +410,12 @@ async def test_event_that_changes_no_layout_is_left_to_others(
     await nursery.start(gpus.run)
     await trio.sleep(1)
     before = driven.walks
-    driven.events[0].send_nowait(NvmlEvent(kind=EventKind.XID, address=ADDRESSES[0], data=79))
+    heard: list[NvmlEvent] = []
+    gpus.tell_events(heard.append)
+    xid = NvmlEvent(kind=EventKind.XID, address=ADDRESSES[0], data=79)
+    driven.events[0].send_nowait(xid)
     await trio.sleep(1)
-    assert driven.walks == before
+    assert (driven.walks, heard) == (before, [xid])
 
     await trio.sleep(RESCAN_S)
     assert driven.walks == before + 1

@@ -152,14 +152,16 @@ class Nvml:
                 return Gpu(address=address, missing={"answer": CLOSED.text})
             return await self._sight.describe(address)
 
-    async def probe(self, address: str) -> Probe | Refusal | NoAnswer:
-        """Ask whether a GPU is well, for `PROBE_S` at most.
+    async def probe(
+        self, address: str, *, deadline_s: float = PROBE_S
+    ) -> Probe | Refusal | NoAnswer:
+        """Ask whether a GPU is well, and give up waiting after a time; opening a session is extra.
 
         A refusal with code 1 says that there is no session, and nothing of the GPU. Of one that
         does not answer `silences` says what that means.
         """
         async with self._using() as driver:
-            answer = CLOSED if driver is None else await self._sight.probe(address)
+            answer = CLOSED if driver is None else await self._sight.probe(address, deadline_s)
         if isinstance(answer, Probe):
             self._hearing.answered(address)
         return answer
@@ -187,8 +189,11 @@ class Nvml:
         """
         now_s = trio.current_time()
         out = self._registry.open_calls()
-        if len(overdue(out, now_s)) > 1 and not self._registry.busy(LIBRARY):
-            self._registry.start_nowait(LIBRARY, "count", calls.count, deadline_s=PROBE_S)
+        late = overdue(out, now_s)
+        if len(late) > 1 and not self._registry.busy(LIBRARY):
+            # It has to be overdue before the patience with the others is over.
+            deadline_s = min(PROBE_S, *(call.deadline_s for call in late))
+            self._registry.start_nowait(LIBRARY, "count", calls.count, deadline_s=deadline_s)
         return silences(out, now_s)
 
     async def receive_event(self) -> NvmlEvent:

@@ -87,6 +87,7 @@ class Registry:
         *,
         deadline_s: float,
         joins: str = "",
+        allowed_s: float = 0.0,
     ) -> T | NoAnswer:
         """Call a function in a thread and give its answer, or `NoAnswer` past the deadline.
 
@@ -95,6 +96,8 @@ class Registry:
 
         Args:
             joins: Purpose whose call, when it is out, answers for this one as well.
+            allowed_s: How long the call may be out before it counts as overdue, where that is
+                longer than the caller waits.
         """
         with trio.move_on_after(deadline_s):
             while (other := self._open.get(key)) is not None:
@@ -105,7 +108,8 @@ class Registry:
                 if joins and other.out.purpose == joins:
                     joined: T = other.result()
                     return joined
-            call = self.start_nowait(key, purpose, function, deadline_s=deadline_s)
+            most_s = max(deadline_s, allowed_s)
+            call = self.start_nowait(key, purpose, function, deadline_s=most_s)
             await call.done.wait()
             return call.result()
         return self._unanswered_by(self._open[key].out if key in self._open else None, purpose)

@@ -94,12 +94,12 @@ class Sight:
         self._last[address] = answer
         return answer
 
-    async def probe(self, address: str) -> Probe | Refusal | NoAnswer:
+    async def probe(self, address: str, deadline_s: float = PROBE_S) -> Probe | Refusal | NoAnswer:
         """Ask whether a GPU is well; a probe that is out answers for this one too."""
-        return await self._ask_fields(address, "probe", PROBE_S)
+        return await self._ask_fields(address, "probe", deadline_s)
 
     async def classify(self, address: str) -> Probe | Refusal | NoAnswer:
-        """Ask the same, for someone who cannot wait."""
+        """Ask the same, for someone who cannot wait; the GPU has as long to answer as ever."""
         return await self._ask_fields(address, "classify", CLASSIFY_S)
 
     async def processes(self, address: str) -> tuple[int, ...] | Refusal | NoAnswer:
@@ -191,6 +191,7 @@ class Sight:
             partial(calls.probe, handle),
             deadline_s=deadline_s,
             joins="probe",
+            allowed_s=PROBE_S if purpose == "classify" else 0.0,
         )
 
     def _unanswered(self, address: str, text: str) -> Gpu:

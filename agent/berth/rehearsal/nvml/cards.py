@@ -1,4 +1,4 @@
-"""GPUs to put into a world: whole ones, and ones that are divided.
+"""GPUs to put into a world: whole ones, divided ones, and such as have a fault.
 
 Ids of profiles are those that NVML gives on an A100 with 40 GB (GH §8.1); sizes and engines follow
 the vendor's MIG user guide and are close enough for a stand-in.
@@ -12,7 +12,17 @@ from uuid import UUID
 import attrs
 
 from berth.model.gpu import Engines, Placement
-from berth.rehearsal.nvml.world import Card, Instance, Mig, Part, Profile
+from berth.rehearsal.nvml.world import (
+    FOR_EVER,
+    WHOLE_GPU,
+    Card,
+    Event,
+    Field,
+    Instance,
+    Mig,
+    Part,
+    Profile,
+)
 
 
 def _profile(
@@ -43,6 +53,9 @@ def _engines(slices: int, memory_mib: int, *, media: tuple[int, int, int]) -> En
         memory_mib=memory_mib,
     )
 
+
+_XID: Final = 0x8
+_ACTION: Final = 230
 
 _EVERY: Final = (0, 1, 2, 3, 4, 5, 6)
 
@@ -105,3 +118,33 @@ def divided(card: Card, layout: tuple[tuple[int, int, int], ...]) -> Card:
         mig, current=True, pending=True, instances=tuple(instances), parts=tuple(parts)
     )
     return attrs.evolve(card, mig=made)
+
+
+def told(
+    card: Card, event_type: int, data: int = 0, *, gi: int = WHOLE_GPU, ci: int = WHOLE_GPU
+) -> Card:
+    """Give a card that has one more event to tell."""
+    last = max((event.sequence for event in card.events), default=0)
+    event = Event(sequence=last + 1, type=event_type, data=data, gi=gi, ci=ci)
+    return attrs.evolve(card, events=(*card.events, event))
+
+
+def struck(card: Card, xid: int, *, gi: int = WHOLE_GPU, ci: int = WHOLE_GPU) -> Card:
+    """Give a card of which an XID is told, for the instance that is given or for the whole."""
+    return told(card, _XID, xid, gi=gi, ci=ci)
+
+
+def needing(card: Card, action: int) -> Card:
+    """Give a card that asks for a recovery (field 230); 0 for none."""
+    return attrs.evolve(card, fields={**card.fields, _ACTION: Field(value=action)})
+
+
+def without_action(card: Card) -> Card:
+    """Give a card whose driver is too old to say which recovery it needs."""
+    fields = {number: field for number, field in card.fields.items() if number != _ACTION}
+    return attrs.evolve(card, fields=fields)
+
+
+def hung(card: Card) -> Card:
+    """Give a card of which no call comes back, until a world without that is shown."""
+    return attrs.evolve(card, hang_ms=FOR_EVER)

@@ -125,6 +125,26 @@ async def test_classify_takes_the_answer_of_a_probe(gate: Gate) -> None:
     assert (answers, gate.made) == (["late", "late"], 1)
 
 
+async def test_call_may_be_out_longer_than_its_caller_waits(
+    gate: Gate, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Whoever comes after waits for it, and does not take it for hung."""
+
+    registry = Registry()
+    first = await registry.ask("a", "classify", gate.call, deadline_s=0.5, allowed_s=4)
+    began_s = trio.current_time()
+    await registry.ask("a", "probe", gate.call, deadline_s=2)
+    waited_s = trio.current_time() - began_s
+    await registry.ask("a", "probe", gate.call, deadline_s=2)
+    at_once = await registry.ask("a", "probe", gate.call, deadline_s=2)
+
+    assert first == NoAnswer(purpose="classify", open_s=0.5)
+    assert waited_s == 2
+    assert at_once == NoAnswer(purpose="classify", open_s=4.5)
+    assert trio.current_time() == began_s + 4
+    assert gate.made == 1
+
+
 async def test_classify_waits_for_a_probe_no_longer_than_its_own_deadline(
     gate: Gate, autojump_clock: trio.testing.MockClock
 ) -> None:
