@@ -253,6 +253,34 @@ async def test_stream_that_was_given_up_while_it_was_not_read(
     assert caplog.records == []
 
 
+async def test_drain_when_a_client_does_not_read(
+    thread: AsyncioThread, server: GrpcServer, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds up nobody for long, and what others wait for is answered first."""
+
+    monkeypatch.setattr("berth.runtime.grpcbridge.server.TAKE_LIMIT_S", 0.1)
+    answers: list[str] = []
+
+    async def call(channel: GrpcChannel) -> None:
+        answers.append(await ask(channel, "Wait", "w"))
+
+    async with open_channel(thread, server.path) as deaf, open_channel(thread, server.path) as one:
+        request = StringValue(value="a")
+        async with deaf.stream("/test.Stage/Flood", request, BytesValue):
+            await stage.wait_cancelled("a")
+            with trio.fail_after(5):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(call, one)
+                    await stage.wait_began(2)
+                    nursery.start_soon(server.drain)
+                    await trio.sleep(0.3)
+                    assert answers == []
+                    stage.go.set()
+
+    assert answers == ["w"]
+    assert server.statistics().calls == 0
+
+
 async def test_channel_when_nobody_listens(thread: AsyncioThread, tmp_path: Path) -> None:
     """A missing server is UNAVAILABLE at once, unless the caller wants to wait for it."""
 
