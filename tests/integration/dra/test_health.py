@@ -103,10 +103,10 @@ async def test_pod_is_told_what_its_device_is_like(
                 await wait_told(kubelet, "Unhealthy", "fell off the bus")
                 node.judge(WELL)
                 await wait_told(kubelet, "Healthy")
+                await until(lambda: node.streams.statistics().sent[version] == 3)
                 assert node.streams.statistics().streams[version] == 1
             await until(lambda: not node.open)
 
-            assert node.streams.statistics().sent[version] == 3
             told = [note.detail for note in door.acts(Act.HEALTH_TOLD)]
             assert told == [
                 f"{POOL}/{GPU} Healthy",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import grpc
@@ -43,6 +43,12 @@ async def read_all(channel: GrpcChannel, method: str, text: str) -> list[str]:
     request = StringValue(value=text)
     async with channel.stream(f"/test.Stage/{method}", request, StringValue) as replies:
         return [reply.value async for reply in replies]
+
+
+async def read_to_end(replies: AsyncIterator[object]) -> None:
+    """Read replies until there are no more."""
+    async for _ in replies:
+        pass
 
 
 async def test_unary_when_200_at_once(
@@ -239,18 +245,43 @@ async def test_stream_that_was_given_up_while_it_was_not_read(
         request = StringValue(value="a")
         async with channel.stream("/test.Stage/Flood", request, BytesValue) as replies:
             await stage.wait_cancelled("a")
-            with trio.fail_after(10):
-                reply = await replies.__anext__()
-                with pytest.raises(RpcError) as caught:
-                    await replies.__anext__()
+            with trio.fail_after(10), pytest.raises(RpcError) as caught:
+                await read_to_end(replies)
         assert await ask(channel, "Echo", "b") == "b"
 
     assert (caught.value.code, caught.value.found) == (
         Status.DEADLINE_EXCEEDED,
         "flood: you do not read",
     )
-    assert len(reply.value) == 8_000_000
     assert caplog.records == []
+
+
+async def test_drain_when_a_client_does_not_read(
+    thread: AsyncioThread, server: GrpcServer, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds up nobody for long, and what others wait for is answered first."""
+
+    monkeypatch.setattr("berth.runtime.grpcbridge.server.TAKE_LIMIT_S", 0.1)
+    answers: list[str] = []
+
+    async def call(channel: GrpcChannel) -> None:
+        answers.append(await ask(channel, "Wait", "w"))
+
+    async with open_channel(thread, server.path) as deaf, open_channel(thread, server.path) as one:
+        request = StringValue(value="a")
+        async with deaf.stream("/test.Stage/Flood", request, BytesValue):
+            await stage.wait_cancelled("a")
+            with trio.fail_after(5):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(call, one)
+                    await stage.wait_began(2)
+                    nursery.start_soon(server.drain)
+                    await trio.sleep(0.3)
+                    assert answers == []
+                    stage.go.set()
+
+    assert answers == ["w"]
+    assert server.statistics().calls == 0
 
 
 async def test_channel_when_nobody_listens(thread: AsyncioThread, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ class Bed:
             clock=lambda: 1_800_000_000.0 + trio.current_time(),
         )
 
-    async def read(self, reader: Reader, *, version: int = 0) -> None:
+    async def read(self, reader: Reader, version: int = 0) -> None:
         """Be the stream of a reader."""
         (method,) = self.streams.services()[version].methods
         assert isinstance(method, StreamMethod)
@@ -95,7 +95,7 @@ class Bed:
         """Let readers read while the block runs."""
         async with trio.open_nursery() as nursery:
             for reader in readers:
-                nursery.start_soon(lambda one=reader: self.read(one, version=version))
+                nursery.start_soon(self.read, reader, version)
             await wait_all_tasks_blocked()
             yield
             nursery.cancel_scope.cancel()

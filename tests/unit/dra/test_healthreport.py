@@ -1,6 +1,7 @@
 """What kubelet is told of devices, when again, and what is done about a report that had lapsed."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 import pytest
@@ -27,7 +28,7 @@ HEALTHY = Verdict(status=Status.HEALTHY, observed_s=1000)
 LATER = {"time_s": 1_800_000_000.0}
 
 
-def report(name: str = "gpu-0", **facts: object) -> DeviceReport:
+def report(name: str = "gpu-0", **facts: Any) -> DeviceReport:
     """Give a report on a device that is well, unless the keywords say otherwise."""
     return attrs.evolve(
         DeviceReport(place=Place(pool="n", device=name), status=Status.HEALTHY), **facts

@@ -23,6 +23,7 @@ from google.protobuf.message import DecodeError
 from berth.errors import BerthError, HostError, LocalProtocolError
 from berth.runtime.asyncthread import AsyncioThread, enter_trio
 from berth.runtime.grpcbridge.setup import SERVER_OPTIONS
+from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 from berth.runtime.methods import (
     AnyMethod,
@@ -34,9 +35,13 @@ from berth.runtime.methods import (
     StreamMethod,
     status_of,
 )
+from berth.runtime.together import together
 
 CALL_LIMIT: Final = 1024
 """Calls that one server works on at a time; more are refused as RESOURCE_EXHAUSTED."""
+
+TAKE_LIMIT_S: Final = 2.0
+"""How long clients may take for the last answers of a drain, in seconds."""
 
 STOP_GRACE_S: Final = 0.5
 """What cancelled handlers have for telling their callers, in seconds."""
@@ -121,13 +126,33 @@ class GrpcServer:
         how long to wait; when it is cut short, the calls under way go on until `run` is cancelled.
         """
         self.end_streams()
-        await self._stop(_NO_LIMIT_S)
+        if self._floor is not None:
+            await self._stop_when_answered(self._floor)
         self._drained.set()
 
     def end_streams(self) -> None:
         """End every stream, which would never end by itself; their callers are told UNAVAILABLE."""
         if self._floor is not None:
             self._floor.end_streams()
+
+    async def _stop_when_answered(self, floor: _Floor) -> None:
+        """Stop when every call has its answer, and its client has taken it, if it takes any.
+
+        A client that does not read would keep its call, and so the server, for as long as it likes.
+        """
+        cutting = trio.CancelScope()
+
+        async def stop() -> None:
+            await self._stop(_NO_LIMIT_S)
+            cutting.cancel()
+
+        async def cut_off() -> None:
+            with cutting:
+                await floor.unanswered.wait_value(lambda count: not count)
+                await trio.sleep(TAKE_LIMIT_S)
+                await self._stop(0)
+
+        await together(stop, cut_off)
 
     def statistics(self) -> GrpcStatistics:
         """Give figures for tests and for the operator."""
@@ -182,6 +207,8 @@ class _Floor:
         self._nursery: trio.Nursery | None = nursery
         self._exchanges: set[_Exchange] = set()
         self._total = 0
+        self.unanswered: Latest[int] = Latest(0)
+        """Calls at work, without streams."""
 
     def begin(self, exchange: _Exchange) -> None:
         """Make a call a task; a closed floor refuses it."""
@@ -190,6 +217,7 @@ class _Floor:
             return
         self._total += 1
         self._exchanges.add(exchange)
+        self._count(exchange, 1)
         self._nursery.start_soon(self._host, exchange, name=exchange.call.method)
 
     async def _host(self, exchange: _Exchange) -> None:
@@ -197,6 +225,11 @@ class _Floor:
             await exchange.work()
         finally:
             self._exchanges.discard(exchange)
+            self._count(exchange, -1)
+
+    def _count(self, exchange: _Exchange, more: int) -> None:
+        if not exchange.method.streaming:
+            self.unanswered.set(self.unanswered.get() + more)
 
     def end_streams(self) -> None:
         """Cancel the streams, which would never end by themselves."""
