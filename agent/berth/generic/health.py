@@ -12,8 +12,7 @@ from typing import Final
 
 import attrs
 
-from berth.health.finding import Finding, Severity
-from berth.health.fold import cut
+from berth.health.finding import Finding, Severity, cut
 from berth.host.nodefacts import AtPath
 from berth.model.edits import DeviceNode, NodeType
 from berth.model.names import printable

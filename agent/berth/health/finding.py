@@ -55,3 +55,8 @@ def wholes(subject: str) -> tuple[str, ...]:
     """
     parts = subject.split("/")
     return tuple("/".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
+
+
+def cut(text: str, limit: int = MESSAGE_LIMIT) -> str:
+    """The beginning of a text, in at most so many bytes."""
+    return text.encode(errors="replace")[:limit].decode(errors="ignore")

@@ -20,8 +20,7 @@ import attrs
 import trio
 
 from berth.errors import BerthError
-from berth.health.finding import Finding, Severity
-from berth.health.fold import cut
+from berth.health.finding import Finding, Severity, cut
 from berth.health.reports import Reports
 from berth.health.schedule import NO_ANSWER, Turn, due, no_answer, silent, wake_s
 from berth.health.terms import Terms

@@ -133,9 +133,9 @@ class Acts:
             self._pods.append(pod)
             count = await checks.prepared(stage, pod)
             devices = ", ".join(d.device for answer in pod.prepared.values() for d in answer)
-            told = await checks.told(stage, pod)
+            health = await checks.told(stage, pod)
             names = f"{devices}; {count} CDI names for its containers"
-            self._report.stage("prepared", names, *told)
+            self._report.stage("prepared", names, *health)
         with self._named("attached"):
             try:
                 await stage.pods.run_sandbox(pod)

@@ -122,9 +122,9 @@ class DeviceActs:
             except BerthError as error:
                 raise _event(pod, "FailedPrepareDynamicResources", error) from error
             count = await checks.prepared(stage, pod)
-            told = await checks.told(stage, pod)
+            health = await checks.told(stage, pod)
             left = await self._left(chosen[0], held=1)
-            self._report.stage("prepared", f"{count} CDI names for its containers", *told, *left)
+            self._report.stage("prepared", f"{count} CDI names for its containers", *health, *left)
         await self._run(pod, chosen)
         self._report.say(f"\npod {pod} is deleted")
         self._report.mark()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from berth.pb import pluginregistration_pb2 as pb
 from berth.rehearsal.kubelet import Act, Kubelet, Note
@@ -130,8 +131,9 @@ async def test_removed_socket_unregisters_and_a_new_one_registers(
             await kubelet.wait_driver("d.test")
             (folder / "plugins_registry" / "d-reg.sock").rename(folder / "away.sock")
             await kubelet.wait_driver("d.test", present=False)
-            while kubelet.drivers():  # its connection ends first, then it is forgotten
-                await trio.sleep(0.01)
+            # Its connection ends first, then it is forgotten.
+            await wait_all_tasks_blocked(0.05)
+            assert kubelet.drivers() == {}
             (folder / "away.sock").rename(folder / "plugins_registry" / "d-reg.sock")
             await kubelet.wait_driver("d.test")
             assert kubelet.drivers() == {"d.test": True}
