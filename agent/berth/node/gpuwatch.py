@@ -142,10 +142,6 @@ class GpuWatch:
         self._stirred = trio.Event()
         gpus.tell_events(self.hear)
 
-    def reload(self, xids: XidTable) -> None:
-        """Take other classes of XIDs; what earlier ones came to stays as it is."""
-        self._xids = xids
-
     def figures(self) -> Mapping[str, GpuFigures]:
         """Figures of each GPU, by its identity."""
         return {subject: _figures(one.condition) for subject, one in self._watched.items()}
