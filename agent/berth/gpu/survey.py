@@ -79,6 +79,7 @@ def survey(
     auto: Door = Door.DRA,
     toolkit: Toolkit | None = None,
     lent: Mapping[str, str] = MappingProxyType({}),
+    mute: bool = False,
 ) -> GpuSurvey:
     """Look at the GPUs.
 
@@ -92,6 +93,7 @@ def survey(
         toolkit: What nvidia-ctk says of the edits; ``None``: our own list.
         lent: Functions that berth bound to vfio-pci, each with why it is unhealthy; empty when it
             is well.
+        mute: NVML lists a GPU that does not even tell its address.
     """
     functions = tuple(functions)
     seen = witness(
@@ -102,6 +104,7 @@ def survey(
         memory=memory,
         boot_id=nodes.boot_id,
         lent=lent,
+        mute=mute,
     )
     around = Around(
         table=table, nodes=nodes, functions=functions, auto=auto, toolkit=toolkit, seen=seen

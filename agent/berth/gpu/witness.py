@@ -31,6 +31,9 @@ UP: Final = "up"
 LOST: Final = "lost"
 """Reason of what neither witness, or NVML alone while it answers, has any more."""
 
+NO_ANSWER: Final = "no-answer"
+"""Reason of what NVML does not name, while one that it lists does not say who it is."""
+
 _UUID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_/.-]*")
 _OWN_DOING: Final = frozenset({"stalled", "released", "probing"})
 # States in which it is us who do not ask, which says nothing about a GPU.
@@ -123,6 +126,7 @@ def witness(
     memory: Iterable[Remembered],
     boot_id: str,
     lent: Mapping[str, str] = MappingProxyType({}),
+    mute: bool = False,
 ) -> Witnessed:
     """Put together what is known of each GPU.
 
@@ -133,6 +137,7 @@ def witness(
         boot_id: Of this boot; nothing is made up of what is remembered of another one.
         lent: Functions that berth bound to vfio-pci, each with why it is unhealthy; empty when it
             is well.
+        mute: NVML lists a GPU that does not even tell its address.
     """
     listed, warnings = _listed(gpus)
     memory = tuple(memory)
@@ -156,6 +161,7 @@ def witness(
                 driver=driver,
                 state=state,
                 lent=lent,
+                mute=mute,
             )
         )
     before_all = {each.gpu.address: each for each in memory}
@@ -244,6 +250,7 @@ def _sighting(
     driver: Driver | None,
     state: str,
     lent: Mapping[str, str],
+    mute: bool,
 ) -> Sighting:
     bare = Sighting(address=address, function=function)
     if function is not None and address in lent:
@@ -256,7 +263,7 @@ def _sighting(
     fault = _fault(gpu, owners) if gpu is not None else ""
     if gpu is not None and not fault:
         return attrs.evolve(bare, gpu=gpu, driver=driver)
-    reason = _why(function, fault, state)
+    reason = _why(function, fault, state, mute=mute)
     if before is None or reason.reason == "foreign-driver":
         return attrs.evolve(bare, exclusion=reason)
     unhealthy = "" if reason.reason in _OWN_DOING else reason.reason
@@ -278,7 +285,7 @@ def _without_lost_node(last: Gpu, owners: _Owners) -> Gpu:
     return attrs.evolve(last, minor=None) if others else last
 
 
-def _why(function: PciFunction | None, fault: str, state: str) -> Exclusion:
+def _why(function: PciFunction | None, fault: str, state: str, *, mute: bool) -> Exclusion:
     """Why NVML's word of a GPU is missing."""
     if function is not None and function.driver not in {"", "nvidia"}:
         return _reason("foreign-driver", f"bound to {function.driver}")
@@ -288,6 +295,8 @@ def _why(function: PciFunction | None, fault: str, state: str) -> Exclusion:
         return _reason(_REASONS.get(state, state), f"NVML's session is {state}")
     if function is None:
         return _reason(LOST, "neither the PCI bus nor NVML has it")
+    if function.driver and mute:
+        return _reason(NO_ANSWER, "NVML lists a GPU that does not answer, which may be this one")
     return _reason(LOST if function.driver else "no-driver", "NVML does not list it")
 
 

@@ -26,6 +26,7 @@ from berth.gpu.witness import Remembered
 from berth.host.charlinks import CharLinks
 from berth.host.nvidiafiles import NodeFacts, NvidiaFiles
 from berth.host.nvml.session import SessionState
+from berth.host.nvml.silence import nameless
 from berth.host.nvml.values import EventKind, NvmlEvent, Walk
 from berth.host.sysfs import PciFunction, Sysfs
 from berth.host.uevents import UeventMonitor
@@ -150,6 +151,7 @@ class Gpus:
         self._nvlinks = GpuLinks(changed=self.look_again)
         self._gpus: tuple[Gpu, ...] = ()
         self._driver: Driver | None = None
+        self._mute = False
         self._asked = trio.Event()
         self._hearers: list[Callable[[NvmlEvent], None]] = [self._heed]
         self.renewal = Renewal(folder)
@@ -259,6 +261,7 @@ class Gpus:
                 await self._tell(bus, _PROBING)
         (found,) = walks
         self._gpus, self._driver = found.gpus, found.driver
+        self._mute = nameless(nvml.silences()) is not None
         await self._tell(bus, state.value if found.driver is not None else _PROBING)
         self._nvlinks.see(nvml, found.gpus, found.driver)
         self._tool.see(found.gpus, found.driver, self._table.cdi.source)
@@ -286,6 +289,7 @@ class Gpus:
             auto=self._auto,
             toolkit=self._tool.answer,
             lent=self._lent(),
+            mute=self._mute,
         )
         await self._memory.keep(found.memory)
         # Before anybody can have it, so that no container starts without.

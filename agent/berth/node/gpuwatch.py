@@ -38,7 +38,7 @@ from berth.gpu.told import OFF_THE_BUS, UNLISTED, session_finding
 from berth.health.finding import Finding
 from berth.health.reports import Reports
 from berth.health.terms import Terms
-from berth.host.nvml.silence import Silence
+from berth.host.nvml.silence import Silence, nameless
 from berth.host.nvml.values import EventKind, NoAnswer, NvmlEvent, Probe, Refusal
 from berth.model.inventory import Inventory
 from berth.node.grip import Grip
@@ -315,26 +315,26 @@ class GpuWatch:
         """
         now_s = trio.current_time()
         if isinstance(answer, NoAnswer):
-            return self._take_silence(one, answer, nvml)
+            return self._take_silence(one, nvml.silences().get(one.layout.address))
         if is_closed(answer):
             finding = session_finding(nvml.session)
             if finding is None:
                 return f"the session with NVML is {nvml.session.state.value}"
             self._change(one, lambda condition: attrs.evolve(condition, plight=finding))
             return ""
+        listed = not isinstance(answer, Refusal) or answer.code != UNLISTED
+        silence = None if listed else nameless(nvml.silences())
+        if silence is not None:
+            return self._take_silence(one, silence)
         self._change(one, partial(answered, answer=answer, now_s=now_s))
         self._stirred.set()
-        listed = not isinstance(answer, Refusal) or answer.code != UNLISTED
-        if not listed and one.condition.plight is None:
-            return "NVML does not list it yet"
-        return ""
+        return "" if listed or one.condition.plight is not None else "NVML does not list it yet"
 
-    def _take_silence(self, one: _Watched, answer: NoAnswer, nvml: Nvml) -> str:
-        silence = nvml.silences().get(one.layout.address)
+    def _take_silence(self, one: _Watched, silence: Silence | None) -> str:
         if silence is Silence.STALLED:
             return "NVML is held up, most likely by another GPU (nvml-stalled)"
         if silence is None:
-            return f"NVML is busy with it: {answer.text}"
+            return "NVML is busy with a longer question about it"
         self._change(one, partial(silent, deadline_s=one.terms.deadline_s))
         return ""
 

@@ -246,6 +246,18 @@ def test_gpu_that_is_lost_is_kept_until_the_next_boot() -> None:
     assert [each.gpu.address for each in booted.memory] == [address_of(0)]
 
 
+def test_gpu_that_may_be_the_one_that_does_not_answer_is_not_lost() -> None:
+    """NVML lists one that does not say who it is: nobody can say that another is away."""
+
+    memory = look(EIGHT[:2], FUNCTIONS[:2]).memory
+    found = look(EIGHT[:1], FUNCTIONS[:2], memory=memory, mute=True)
+
+    assert offered(found)["gpu-0000-1c-00-0"].unhealthy == "no-answer"
+    assert found.lost == ()
+    gone = look(EIGHT[:1], FUNCTIONS[:1], memory=memory, mute=True)
+    assert offered(gone)["gpu-0000-1c-00-0"].unhealthy == "lost"
+
+
 def test_node_of_a_lost_gpu_that_is_another_ones_now_is_not_given_for_it() -> None:
     """The driver numbers the GPUs that are left anew; the lost one stays, and gives nothing."""
 

@@ -17,7 +17,7 @@ from berth.gpu.told import ACTION
 from berth.health.terms import GPU, Terms
 from berth.health.verdict import Status, Verdict
 from berth.host.nvml.session import Session, SessionState
-from berth.host.nvml.silence import LIBRARY, OpenCall, Silence, overdue, silences
+from berth.host.nvml.silence import INDEX, LIBRARY, OpenCall, Silence, overdue, silences
 from berth.host.nvml.values import EventKind, NoAnswer, NvmlEvent, Probe, Refusal
 from berth.host.pcisigns import PciSign
 from berth.model.device import Nic
@@ -85,6 +85,13 @@ class AskedNvml(Driven):
                 LIBRARY, OpenCall(key=LIBRARY, purpose="count", began_s=now_s, deadline_s=4)
             )
         return silences(self._open.values(), now_s)
+
+    def hang_nameless(self) -> None:
+        """Have NVML list a GPU that does not tell its address."""
+        now_s = trio.current_time()
+        self._open[f"{INDEX}3"] = OpenCall(
+            key=f"{INDEX}3", purpose="identify", began_s=now_s, deadline_s=10
+        )
 
     def return_all(self) -> None:
         """Let every call that hangs come back."""

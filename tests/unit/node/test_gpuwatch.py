@@ -293,6 +293,22 @@ async def test_two_that_hang_by_themselves_are_both_told(
     assert bed.sick().keys() == bed.unhealthy().keys()
 
 
+async def test_gpu_that_hangs_since_the_start_is_silent_and_not_lost(
+    bed: Bed, autojump_clock: MockClock
+) -> None:
+    """NVML does not name it, but lists one that does not say who it is (F5)."""
+
+    bed.nvml.hang_nameless()
+    bed.nvml.answers[ADDRESSES[3]] = Refusal.of(28)
+    await bed.until(bool, most_s=16)
+    await trio.sleep(60)
+    assert bed.unhealthy() == {NAMES[3]: "no-answer"}
+
+    bed.nvml.return_all()
+    await trio.sleep(20)
+    assert bed.unhealthy() == {NAMES[3]: "lost"}
+
+
 async def test_stop_does_not_wait_for_what_hangs(autojump_clock: MockClock) -> None:
     """Nothing here is shielded (T4)."""
 

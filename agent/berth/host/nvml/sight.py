@@ -19,7 +19,7 @@ import trio
 from berth.host.nvml import calls, describe
 from berth.host.nvml.calls import Identified
 from berth.host.nvml.registry import CLASSIFY_S, LINK_S, PROBE_S, WALK_S, Registry
-from berth.host.nvml.silence import LIBRARY
+from berth.host.nvml.silence import INDEX, LIBRARY
 from berth.host.nvml.values import NoAnswer, Probe, Refusal, Walk
 from berth.model.gpu import Driver, Gpu
 
@@ -155,7 +155,7 @@ class Sight:
         found: dict[int, Identified] = {}
 
         async def take(index: int) -> None:
-            key = self._index.get(index, f"index {index}")
+            key = self._index.get(index, f"{INDEX}{index}")
             answer = await self._registry.ask(
                 key, "identify", partial(calls.identify, index), deadline_s=WALK_S
             )

@@ -19,6 +19,9 @@ import attrs
 LIBRARY: Final = "library"
 """Key of calls that concern no device."""
 
+INDEX: Final = "index "
+"""Begins the key of a GPU that NVML lists under a number and that has not told its address yet."""
+
 PATIENCE: Final = 3
 
 
@@ -65,3 +68,14 @@ def silences(calls: Iterable[OpenCall], now_s: float) -> Mapping[str, Silence]:
         else Silence.STALLED
         for place, call in enumerate(late)
     }
+
+
+def nameless(silences: Mapping[str, Silence]) -> Silence | None:
+    """Give what is to be said of GPUs that NVML lists and that do not even tell who they are.
+
+    One that is known and not listed under its address may be one of them.
+    """
+    found = {silence for key, silence in silences.items() if key.startswith(INDEX)}
+    if not found:
+        return None
+    return Silence.NO_ANSWER if Silence.NO_ANSWER in found else Silence.STALLED

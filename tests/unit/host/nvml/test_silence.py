@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.host.nvml.silence import LIBRARY, OpenCall, Silence, silences
+from berth.host.nvml.silence import LIBRARY, OpenCall, Silence, nameless, silences
 
 
 def call(key: str, began_s: float, deadline_s: float = 4.0) -> OpenCall:
@@ -53,3 +53,12 @@ def test_others_are_known_again_when_the_oldest_returns() -> None:
     """The next oldest is then the cause."""
 
     assert silences([call("b", 1)], 6) == {"b": Silence.NO_ANSWER}
+
+
+def test_gpu_that_does_not_say_who_it_is_may_be_any() -> None:
+    """What is said of it is said of one that NVML does not list by its address."""
+
+    assert nameless({"0000:1b:00.0": Silence.NO_ANSWER}) is None
+    assert nameless({"index 3": Silence.STALLED}) is Silence.STALLED
+    both = {"index 3": Silence.STALLED, "index 5": Silence.NO_ANSWER}
+    assert nameless(both) is Silence.NO_ANSWER
