@@ -17,7 +17,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A clock that only a fixture asks for is never the test's: pytest-trio looks no further."""
     for item in items:
         if isinstance(item, pytest.Function) and "autojump_clock" in item.fixturenames:
-            named = item.function.__code__.co_varnames[: item.function.__code__.co_argcount]
+            code = item.function.__code__
+            named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
             inner = getattr(item.function, "hypothesis", None)
             if inner is None and "autojump_clock" not in named:
                 raise pytest.UsageError(f"{item.nodeid} has to ask for autojump_clock itself")

@@ -197,8 +197,8 @@ class GenericHealth(Times):
         _COMMAND,
         (),
         "Program that is asked how a device is, and its arguments; no shell reads them. "
-        "It exits with 0 for well, 1 for not well, 2 for unknown, "
-        "and says in its first line why. Without one only the nodes are looked at.",
+        "It exits with 0 for well, 1 for not well, 2 for unknown, and prints why. "
+        "Without one only the nodes are looked at.",
     )
 
     def check(self, cursor: Cursor, written: Written) -> None:

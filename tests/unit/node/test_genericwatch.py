@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 
 import attrs
@@ -16,7 +17,7 @@ from berth.model.device import Exclusion
 from berth.model.edits import NodeType
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
-from berth.node import health
+from berth.node import genericwatch, health
 from berth.node.genericwatch import GenericWatch, look_aside
 from berth.runtime.latest import Latest
 from tests.unit.node.peripherals import modem
@@ -154,3 +155,15 @@ async def test_paths_of_this_machine_are_looked_at_aside() -> None:
     assert await look_aside(["/dev/null"]) == {
         "/dev/null": AtPath(type=NodeType.CHAR, major=1, minor=3)
     }
+
+
+async def test_cancel_does_not_wait_for_a_file_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that looks is left behind."""
+    go = threading.Event()
+    monkeypatch.setattr(genericwatch, "look_at_paths", lambda _paths: go.wait(60))
+
+    with trio.move_on_after(0.05) as scope:
+        await look_aside(["/mnt/dead"])
+
+    assert scope.cancelled_caught
+    go.set()

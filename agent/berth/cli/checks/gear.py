@@ -5,6 +5,7 @@ Source: gpu-and-health.md §1.1, §3.2, §4.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -40,7 +41,24 @@ def check_nodes(machine: Machine) -> Iterator[Line]:
         # Of a group without any the survey itself warns, and shows what it looks for.
         if found:
             yield _group_line(number, group, found)
+            yield from _check_command(machine, number, group)
     yield from (Line(topic=TOPIC, level=Level.WARNING, text=text) for text in view.remarks)
+
+
+def _check_command(machine: Machine, number: int, group: GenericGroup) -> Iterator[Line]:
+    """Whether the program is there that a group's devices are asked by."""
+    if not group.health.command:
+        return
+    program = group.health.command[0].text
+    path = machine.at(program)
+    if not (path.is_file() and os.access(path, os.X_OK)):
+        yield Line(
+            topic=TOPIC,
+            level=Level.WARNING,
+            text=f'[[generic]] {number} "{group.name}" asks {program}, which is no program here: '
+            "all its devices are unhealthy",
+            mend="install it, so that root may run it, or drop health.command",
+        )
 
 
 def check_gpus(machine: Machine) -> Iterator[Line]:

@@ -54,6 +54,23 @@ def test_group_that_offers_nothing_is_warned_of() -> None:
     ) in lines
 
 
+def test_command_that_is_no_program_is_warned_of(tmp_path: Path) -> None:
+    """All devices of its group would be unhealthy."""
+    asked = group("kvm", 'match.path = "/dev/kvm"\nhealth = { command = ["/opt/ok", "{node}"] }')
+    machine = Machine(
+        config=Config(generic=(asked,)), gear=Gear(nodes=NodeScan(nodes=(kvm(),))), root=tmp_path
+    )
+    warning = (
+        "warning",
+        '[[generic]] 1 "kvm" asks /opt/ok, which is no program here: all its devices are unhealthy',
+    )
+    program = plant(tmp_path, {"/opt/ok": "#!/bin/sh\n"}) / "opt/ok"
+
+    assert told(check_nodes(machine))[1:] == [warning]
+    program.chmod(0o755)
+    assert told(check_nodes(machine))[1:] == []
+
+
 def test_nodes_that_cannot_be_read_are_told() -> None:
     """The reason is told, and nothing is guessed."""
 
