@@ -139,6 +139,28 @@ class SysfsTree:
         entries.mkdir(exist_ok=True)
         _link(entries / name, device)
 
+    def port(self, device: str, number: int, state: str, *, on: str) -> None:
+        """Set the state of a port of an RDMA device, such as ``4: ACTIVE``."""
+        folder = self.folder(on) / "infiniband" / device / "ports" / str(number)
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / "state", state)
+
+    def errors(self, address: str, *, fatal: str, nonfatal: str) -> None:
+        """Set what a function's link counts of uncorrectable errors, in the kernel's words."""
+        folder = self.folder(address)
+        (folder / "aer_dev_fatal").write_text(fatal)
+        (folder / "aer_dev_nonfatal").write_text(nonfatal)
+
+    def config(self, address: str, content: bytes) -> None:
+        """Set a function's configuration space."""
+        (self.folder(address) / "config").write_bytes(content)
+
+    def power(self, address: str, status: str) -> None:
+        """Set whether a function sleeps."""
+        folder = self.folder(address) / "power"
+        folder.mkdir(exist_ok=True)
+        _write(folder / "runtime_status", status)
+
     def link(
         self,
         name: str,
