@@ -17,7 +17,7 @@ import attrs
 
 from berth.config.decode import Written, key, table, tables
 from berth.config.finding import Cursor
-from berth.config.forms import Choice, Several, Text, Whole
+from berth.config.forms import Choice, Flag, Several, Text, Whole
 from berth.config.match import DNS_LABEL
 from berth.config.template import WORDS, Places, Template
 from berth.config.xid import XidTable
@@ -171,6 +171,11 @@ class NicHealth(Times):
         Choice(kind=CarrierSeverity),
         CarrierSeverity.DEGRADED,
         "How bad a lost carrier is. `degraded`: pods still get the NIC. `fault`: they do not.",
+    )
+    carrier_when_free: bool = key(
+        Flag(),
+        False,
+        "Whether it counts while nobody has the NIC, too; never of one that is set down.",
     )
 
 
