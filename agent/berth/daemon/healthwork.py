@@ -19,6 +19,7 @@ from berth.node.gpus import Gpus
 from berth.node.gpuwatch import GpuWatch
 from berth.node.health import Health, Watching
 from berth.node.healthfile import HealthFile
+from berth.node.nicwatch import NicWatch
 from berth.node.vfiowatch import VfioWatch
 from berth.runtime.latest import Latest
 
@@ -50,7 +51,8 @@ class HealthWork:
             commands=held.stock.commands,
             terms=self.terms,
         )
-        for prober in (self._nodes.rounds, self._commands.rounds):
+        self._nics = self._nic_watch(config, held)
+        for prober in (self._nodes.rounds, self._commands.rounds, self._nics):
             self.health.add_prober(prober)
         self.gpus: GpuWatch | None = None
         self._functions: VfioWatch | None = None
@@ -73,6 +75,18 @@ class HealthWork:
         self.health.add_prober(self.gpus)
         self.health.add_prober(self._functions)
 
+    def _nic_watch(self, config: Config, held: Holdings) -> NicWatch:
+        """The evidence of NICs."""
+        return NicWatch(
+            self.health,
+            inventory=held.discovery.inventory,
+            records=held.records,
+            given=held.given,
+            table=config.nic,
+            terms=lambda nic: self.terms.get().of_nic(nic),
+            busy=lambda: [address for address, why in held.bindings.lent().items() if why],
+        )
+
     async def recall(self) -> None:
         """Take up what the life before left, before anybody is told how a device is."""
         await self.health.recall()
@@ -80,6 +94,7 @@ class HealthWork:
     def reload(self, config: Config) -> None:
         """Take other settings."""
         self.terms.set(watching.Watching.of(config))
+        self._nics.reload(config.nic)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Judge and watch until cancelled; started when the first verdicts are told."""
@@ -87,6 +102,7 @@ class HealthWork:
             await nursery.start(self.health.run)
             await nursery.start(self._nodes.run)
             await nursery.start(self._commands.run)
+            await nursery.start(self._nics.run)
             for source in (self.gpus, self._functions):
                 if source is not None:
                     await nursery.start(source.run)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import trio
+
 from berth.model.claim import ClaimRef
 from berth.rehearsal import checks
 from berth.rehearsal.stage import Stage
 from tests.integration.rehearsal.conftest import Stages
-from tests.integration.rehearsal.players import schedule, start_pod, until
+from tests.integration.rehearsal.players import ask, schedule, start_pod, until
 
+PROMPT_S = 5.0
+"""Far less than the 15 s from one round of looks to the next."""
 UNKNOWN = ClaimRef(namespace="default", name="nobody", uid="00000000-0000-4000-8000-000000000000")
 
 
@@ -19,6 +23,16 @@ async def wait_not_offered(stage: Stage, name: str) -> None:
         return all(checks.attribute(device, "ifName") != name for device in devices)
 
     await until(gone)
+
+
+async def until_health(stage: Stage, status: str, reason: str) -> None:
+    """Wait until the daemon says so of its one NIC."""
+
+    async def told() -> bool:
+        (device,) = (one for one in (await ask(stage, "health.list"))["devices"] if one["group"])
+        return (device["status"], device["reason"]) == (status, reason)
+
+    await until(told)
 
 
 async def test_unprepare_of_a_lost_device_succeeds_with_its_neighbours(stages: Stages) -> None:
@@ -60,3 +74,17 @@ async def test_unprepare_of_a_device_lost_in_its_pod_succeeds_after_a_restart(
 
     await checks.undone(stage, pod)
     await wait_not_offered(stage, "nic0")
+
+
+async def test_a_device_that_vanishes_in_its_pod_is_told_at_once(stages: Stages) -> None:
+    """By the kernel's word, not by the next round; the pod's status says why."""
+
+    stage = await stages()
+    pod = await start_pod(stage, "one")
+    await until_health(stage, "healthy", "")
+    await stage.world.remove_nic("nic0")
+
+    with trio.fail_after(PROMPT_S):
+        await until_health(stage, "unhealthy", "missing")
+
+    await stage.pods.stop(pod, stage.kubelet)
