@@ -8,6 +8,7 @@ Source: network.md §6.1, §7.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -25,6 +26,9 @@ from berth.nic.homecoming import is_alive, link_at_home
 from berth.nic.identity import find_home, find_in_pod
 from berth.nic.look import look
 from berth.nic.record import NicRecord, SandboxRef
+
+NAMESPACES_LIMIT: Final = 256
+"""In so many namespaces a link is looked for that left its pod."""
 
 _TOLD: Final = ("addresses[", "routes[")
 # Of all that a configuration wants, what is missed when the pod has taken it away.
@@ -104,6 +108,14 @@ def _seen(spaces: Namespaces, record: NicRecord, link: Link, nsid: int) -> LinkS
 
 
 def _where(spaces: Namespaces, record: NicRecord) -> str:
-    """Where a link is that left its pod, as far as anybody can see."""
+    """Where a link is that left its pod: at home, or in a namespace that home has a number of."""
     link = find_home(record, spaces.home.links())
-    return f"at home as {link.name}" if link is not None else ""
+    if link is not None:
+        return f"at home as {link.name}"
+    for nsid in spaces.home.nsids()[:NAMESPACES_LIMIT]:
+        # It may end while it is looked into.
+        with contextlib.suppress(HostError):
+            link = find_home(record, spaces.home.links(nsid=nsid))
+            if link is not None:
+                return f"in network namespace {nsid} (`ip netns list-id`) as {link.name}"
+    return ""

@@ -12,6 +12,7 @@ import trio
 from berth.config.nic import NicTable
 from berth.health.finding import Finding, Severity
 from berth.health.terms import NIC
+from berth.host.netlink.rtnl import Rtnl
 from berth.model.device import Nic, NicKind, NicMode
 from berth.model.inventory import Inventory
 from berth.nic.health import link as rules
@@ -183,19 +184,27 @@ async def watching_more(node: Node, uid: str) -> AsyncIterator[Watched]:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_link_that_was_taken_home_is_told_where_it_is(bed: Bed, node: Node) -> None:
-    """Somebody may move it out of its pod; who looks finds it."""
+async def test_a_link_that_was_taken_out_of_its_pod_is_told_where_it_is(
+    bed: Bed, node: Node
+) -> None:
+    """Somebody may move it into another, or home; who looks finds it."""
 
     bed.veth("v0")
-    pod = bed.pod()
+    pod, other = bed.pod(), bed.pod()
     await node.prepared("u1", pod, "v0")
     await node.attach(pod, "u1")
     watched = Watched(node, node.nic("u1").identity, 0, NicMode.EXCLUSIVE)
     async with trio.open_nursery() as nursery:
         await nursery.start(watched.watch.run)
         await watched.looked()
-        pod.netns.ip("link", "set", "net-v0", "netns", str(bed.home.path))
+        with Rtnl.home() as tables:
+            nsid = tables.ensure_nsid(other.netns.fd)
+            assert nsid in tables.nsids()
+        pod.netns.ip("link", "set", "net-v0", "netns", str(other.netns.path))
         await watched.until("missing")
+        assert f"in network namespace {nsid} (" in watched.finding("missing").message
+        other.netns.ip("link", "set", "net-v0", "netns", str(bed.home.path))
+        await watched.looked()
         assert "at home as net-v0" in watched.finding("missing").message
         nursery.cancel_scope.cancel()
 

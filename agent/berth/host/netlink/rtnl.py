@@ -18,7 +18,14 @@ from berth.host.netlink.link import RTM_NEWLINK, Link, parse_link
 from berth.host.netlink.namespace import Netns, netns_descriptor
 from berth.host.netlink.neighbor import RTM_NEWNEIGH, Neighbor, dump_neighbors, parse_neighbor
 from berth.host.netlink.nexthop import RTM_NEWNEXTHOP, NextHop, dump_next_hops, parse_next_hop
-from berth.host.netlink.nsid import NO_NSID, get_nsid, new_nsid, parse_nsid
+from berth.host.netlink.nsid import (
+    NO_NSID,
+    RTM_NEWNSID,
+    dump_nsids,
+    get_nsid,
+    new_nsid,
+    parse_nsid,
+)
 from berth.host.netlink.route import RTM_NEWROUTE, Route, dump_routes, get_route, parse_route
 from berth.host.netlink.rule import RTM_NEWRULE, Rule, dump_rules, parse_rule
 from berth.host.netlink.socket import Netlink, Sender, open_in, send_now
@@ -172,6 +179,11 @@ class Rtnl:
                 return ()
             raise
         return tuple(parse_next_hop(part) for part in parts if part.type == RTM_NEWNEXTHOP)
+
+    def nsids(self) -> tuple[int, ...]:
+        """Give the ids that other namespaces have in this one."""
+        parts = self.netlink.dump(dump_nsids())
+        return tuple(parse_nsid(part).number for part in parts if part.type == RTM_NEWNSID)
 
     def nsid_of(self, netns: Netns) -> int | None:
         """Give the id that another namespace has in this one; None when it has none."""
