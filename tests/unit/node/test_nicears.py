@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import pytest
 import trio
 from trio.testing import MockClock
+from typing_extensions import Self
 
 from berth.errors import HostError
 from berth.host.netlink.events import Changed, Event, Overflow
@@ -42,7 +43,7 @@ class Sockets:
         self._told = False
         return self
 
-    def __enter__(self) -> Sockets:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -230,6 +230,9 @@ def _staged(post: Post, sight: LinkSight, memory: LinkMemory) -> Iterator[Suspic
     if sight.link is None:
         message = f"its link is not at home, where {post.holder} left it{_whereabouts(sight)}"
         yield found("missing", Severity.FAULT, message, after_s=SETTLE_S)
+    elif post.record is not None and post.record.fault:
+        message = f"the pod of {post.holder} has it not: {post.record.fault}"
+        yield found("missing", Severity.FAULT, message)
     elif sight.in_former and memory.sandbox is not None:
         message = (
             f"it came home, and pod {memory.sandbox.pod} goes on without it: "

@@ -244,6 +244,19 @@ def test_a_pod_that_goes_on_without_its_nic_is_told() -> None:
     assert course.look(101 + LEFT_S, UP) == {}
 
 
+def test_a_nic_that_could_not_be_brought_into_its_pod_is_told_until_it_is() -> None:
+    """A pod that started while the daemon was away may run without it."""
+
+    home = attrs.evolve(RECORD, stage=Stage.HOME, sandbox=None, fault="net1 is taken")
+    course = Course(attrs.evolve(STAGED, record=home))
+
+    told = course.look(0, UP)["missing"]
+    assert told.severity is Severity.FAULT
+    assert "net1 is taken" in told.message
+    course.post = ATTACHED
+    assert course.look(1, UP) == {}
+
+
 def test_a_free_link_that_is_nowhere_is_lost_after_a_while() -> None:
     """A driver makes its link some time after it was bound."""
 
