@@ -27,6 +27,7 @@ QUIET_S: Final = 3600.0
 FATAL: Final = "aer-fatal"
 NONFATAL: Final = "aer"
 REBOUND: Final = "driver-rebound"
+RDMA_LOST: Final = "rdma-lost"
 
 _ACTIVE: Final = frozenset({"ACTIVE", ""})
 # A device whose ports tell no state is not judged by them.
@@ -86,6 +87,8 @@ def resumed(standing: Iterable[Finding], post: Post, *, at_s: float) -> Function
         rebound=REBOUND in codes,
         fatal=Errors(bad_s=at_s if FATAL in codes else None),
         nonfatal=Errors(bad_s=at_s if NONFATAL in codes else None),
+        # One more than there are, as far as is known.
+        rdma=1 if RDMA_LOST in codes else 0,
     )
 
 
@@ -200,7 +203,7 @@ def _of_errors(memory: FunctionMemory) -> Iterator[Finding]:
 def _of_rdma(post: Post, sight: FunctionSight, memory: FunctionMemory) -> Iterator[Finding]:
     if len(sight.rdma) < memory.rdma:
         message = "its RDMA device is gone, though its driver is the same: bind the driver anew"
-        yield _found("rdma-lost", Severity.FAULT, message)
+        yield _found(RDMA_LOST, Severity.FAULT, message)
     if not post.is_watched_for_carrier:
         return
     bad = [f"{port} is {state}" for port, state in sight.ports.items() if state not in _ACTIVE]

@@ -220,11 +220,12 @@ def test_a_restart_takes_up_what_was_told() -> None:
 
     standing = [
         Finding(code=code, severity=Severity.FAULT, message="told")
-        for code in ("aer-fatal", "aer", "driver-rebound")
+        for code in ("aer-fatal", "aer", "driver-rebound", "rdma-lost")
     ]
     course = Course(STAGED, resumed(standing, STAGED, at_s=1000))
 
-    assert course.look(1000, WELL).keys() == {"aer-fatal", "aer", "driver-rebound"}
-    assert course.look(1000 + QUIET_S, WELL).keys() == {"driver-rebound"}
+    assert course.look(1000, WELL).keys() == {each.code for each in standing}
+    assert course.look(1000 + QUIET_S, WELL).keys() == {"driver-rebound", "rdma-lost"}
     course.post = FREE
-    assert course.look(1001 + QUIET_S, WELL) == {}
+    whole = attrs.evolve(WELL, ports={"mlx5_0/1": "ACTIVE"})
+    assert course.look(1001 + QUIET_S, whole) == {}
