@@ -13,6 +13,7 @@ import attrs
 from berth.health.finding import Finding, Severity
 from berth.host.pcihealth import FunctionSight
 from berth.nic.health.post import Place, Post
+from berth.nic.health.suspicion import finding_of
 from berth.vfio.binding import VFIO
 
 ERRORS_A_MINUTE: Final = 10
@@ -154,14 +155,14 @@ def _findings(
     post: Post, sight: FunctionSight, memory: FunctionMemory, pf: FunctionSight | None
 ) -> Iterator[Finding]:
     if not sight.present:
-        yield _found("lost", Severity.LOST, f"{post.address} is not in the machine any more")
+        yield finding_of("lost", Severity.LOST, f"{post.address} is not in the machine any more")
         return
     if not sight.answers:
         message = f"{post.address} does not answer: its configuration space reads ff"
-        yield _found("lost", Severity.LOST, f"{message}; a new boot or a new card may help")
+        yield finding_of("lost", Severity.LOST, f"{message}; a new boot or a new card may help")
     elif pf is not None and not (pf.present and pf.answers):
         state = "does not answer" if pf.present else "is not in the machine any more"
-        yield _found("lost", Severity.LOST, f"its PF {sight.physfn} {state}")
+        yield finding_of("lost", Severity.LOST, f"its PF {sight.physfn} {state}")
     if not post.driverless:
         yield from _of_driver(post, sight)
     if memory.rebound:
@@ -169,7 +170,7 @@ def _findings(
             f"the driver {sight.driver} was bound anew while it was in a pod of {post.holder}, "
             "so it came home: delete the pod, its successor gets it"
         )
-        yield _found(REBOUND, Severity.FAULT, message)
+        yield finding_of(REBOUND, Severity.FAULT, message)
     yield from _of_errors(memory)
     if sight.driver and sight.driver != VFIO:
         yield from _of_rdma(post, sight, memory)
@@ -179,10 +180,10 @@ def _of_driver(post: Post, sight: FunctionSight) -> Iterator[Finding]:
     wanted = post.driver or "its driver"
     if not sight.driver:
         message = f"no driver has {post.address}: bind {wanted} to it"
-        yield _found("no-driver", Severity.FAULT, message)
+        yield finding_of("no-driver", Severity.FAULT, message)
     elif post.driver and sight.driver != post.driver:
         message = f"{sight.driver} has {post.address}, which had {wanted}: bind that again"
-        yield _found("no-driver", Severity.FAULT, message)
+        yield finding_of("no-driver", Severity.FAULT, message)
 
 
 def _of_errors(memory: FunctionMemory) -> Iterator[Finding]:
@@ -191,26 +192,22 @@ def _of_errors(memory: FunctionMemory) -> Iterator[Finding]:
             "its PCI link broke by an error that the kernel counts as fatal (aer_dev_fatal): look "
             "at the kernel's log, at the slot and the card"
         )
-        yield _found(FATAL, Severity.FAULT, message)
+        yield finding_of(FATAL, Severity.FAULT, message)
     if memory.nonfatal.bad_s is not None:
         message = (
             f"its PCI link had more than {ERRORS_A_MINUTE} errors in a minute that it survived "
             "(aer_dev_nonfatal): look at the slot and the card"
         )
-        yield _found(NONFATAL, Severity.DEGRADED, message)
+        yield finding_of(NONFATAL, Severity.DEGRADED, message)
 
 
 def _of_rdma(post: Post, sight: FunctionSight, memory: FunctionMemory) -> Iterator[Finding]:
     if len(sight.rdma) < memory.rdma:
         message = "its RDMA device is gone, though its driver is the same: bind the driver anew"
-        yield _found(RDMA_LOST, Severity.FAULT, message)
+        yield finding_of(RDMA_LOST, Severity.FAULT, message)
     if not post.is_watched_for_carrier:
         return
     bad = [f"{port} is {state}" for port, state in sight.ports.items() if state not in _ACTIVE]
     if bad:
         message = f"RDMA port {', '.join(bad)}: check its cable, or the fabric's subnet manager"
-        yield _found("rdma-port", Severity.DEGRADED, message)
-
-
-def _found(code: str, severity: Severity, message: str) -> Finding:
-    return Finding(code=code, severity=severity, message=message)
+        yield finding_of("rdma-port", Severity.DEGRADED, message)

@@ -44,6 +44,7 @@ QUIET_S: Final = 1800.0
 
 FLAPPING: Final = "flapping"
 
+_COUNTED: Final = frozenset({Place.FREE, Place.PARENT, Place.POD})
 _SHOWN: Final = 5
 # Items of a list that a message names.
 
@@ -126,16 +127,16 @@ def _sandbox(post: Post) -> SandboxRef | None:
 def _counted(post: Post, link: Link | None, before: LinkMemory, at_s: float) -> LinkMemory:
     """The memory with what the kernel's count says of lost carrier.
 
-    What berth does to a link on its way counts there, too; so a count is compared only with one of
-    the same link at the same place.
+    What berth does to a link on its way counts there, too: so a count is compared only with one of
+    the same link in the same place, and one that somebody has at home is not counted at all.
     """
     quiet = before.flapped_s is not None and at_s - before.flapped_s >= QUIET_S
     flapped_s = None if quiet else before.flapped_s
     downs_s = tuple(at for at in before.downs_s if at_s - at < FLAP_S)
     sandbox = _sandbox(post)
     place = sandbox.id if sandbox is not None else ""
-    if link is None:
-        return attrs.evolve(before, downs_s=downs_s, flapped_s=flapped_s, key=(place, 0))
+    if link is None or post.place not in _COUNTED:
+        return attrs.evolve(before, downs_s=downs_s, flapped_s=flapped_s, down_count=None)
     count, key = link.carrier_down_count, (place, link.index)
     if before.down_count is not None and before.key == key:
         fresh = min(max(count - before.down_count, 0), FLAPS)

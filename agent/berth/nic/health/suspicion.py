@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from berth.health.finding import Finding, Severity
+from berth.health.finding import Finding, Severity, cut
+from berth.model.names import printable
 
 
 @attrs.frozen(kw_only=True)
@@ -68,5 +69,9 @@ def weigh(
 
 def found(code: str, severity: Severity, message: str, *, after_s: float = 0.0) -> Suspicion:
     """A suspicion in one line."""
-    finding = Finding(code=code, severity=severity, message=message)
-    return Suspicion(finding=finding, after_s=after_s)
+    return Suspicion(finding=finding_of(code, severity, message), after_s=after_s)
+
+
+def finding_of(code: str, severity: Severity, message: str) -> Finding:
+    """A finding whose message, with whatever names are in it, can be shown."""
+    return Finding(code=code, severity=severity, message=cut(printable(message)))

@@ -179,6 +179,28 @@ def test_what_berth_does_to_a_link_on_its_way_is_no_flapping() -> None:
     assert course.look(2, attrs.evolve(UP, index=9, carrier_down_count=100)) == {}
 
 
+def test_claims_that_follow_each_other_make_no_flapping() -> None:
+    """Each has the NIC set down at home, and up again."""
+
+    course = Course(FREE, LinkMemory())
+    for turn in range(10):
+        for post in (FREE, STAGED):
+            course.post = post
+            link = attrs.evolve(UP, index=3, carrier_down_count=turn + (post is STAGED))
+            assert course.look(turn, link) == {}
+
+
+def test_a_message_can_be_shown_whatever_is_in_it() -> None:
+    """Names and the kernel's words are not ours."""
+
+    fault = "x\n\x1b[31m" + "é" * 500
+    course = Course(attrs.evolve(ATTACHED, place=Place.RETURNING, fault=fault))
+    course.look(0, None)
+    (told,) = course.look(60, None).values()
+
+    assert told.message.isprintable()
+
+
 def test_many_losses_between_two_looks_are_flapping() -> None:
     """The kernel counts what nobody saw."""
 
