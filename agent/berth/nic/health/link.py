@@ -198,12 +198,12 @@ def _free(post: Post, sight: LinkSight, _: LinkMemory) -> Iterator[Suspicion]:
         yield _without_carrier(post, sight.link, "at home")
 
 
-def _parent(post: Post, sight: LinkSight, _: LinkMemory) -> Iterator[Suspicion]:
+def _parent(post: Post, sight: LinkSight, memory: LinkMemory) -> Iterator[Suspicion]:
     link = sight.link
     if link is None and post.holder:
         yield found("missing", Severity.FAULT, f"the parent's link is gone{_whereabouts(sight)}")
     elif link is None:
-        yield from _free(post, sight, _)
+        yield from _free(post, sight, memory)
     elif not link.up:
         message = f"the parent {link.name} is down, so no link over it has carrier: set it up"
         yield found("parent-down", Severity.FAULT, message)
