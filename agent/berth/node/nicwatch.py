@@ -58,6 +58,9 @@ GATHER_S: Final = 0.05
 SPACING_S: Final = 0.5
 """Least time between two looks at one NIC that events ask for."""
 
+MOVE_S: Final = 40.0
+"""How long berth may be at work on a NIC before nothing is known of it: as long as a prepare."""
+
 PATIENCE: Final = 0.75
 """Part of a look's deadline that it may wait for its turn."""
 
@@ -152,7 +155,9 @@ class NicWatch:
         self._link_memory: dict[str, link.LinkMemory] = {}
         self._function_memory: dict[str, function.FunctionMemory] = {}
         self._heard_by: dict[str, frozenset[tuple[int | None, int]]] = {}
+        self._last: dict[str, tuple[Finding, ...]] = {}
         self._looked_s: dict[str, float] = {}
+        self._moving_s: dict[str, float] = {}
         self._due_s: dict[str, float] = {}
         self._pause = trio.CancelScope()
         self._any = trio.Event()
@@ -244,7 +249,9 @@ class NicWatch:
         self._link_memory.pop(identity, None)
         self._function_memory.pop(identity, None)
         self._heard_by.pop(identity, None)
+        self._last.pop(identity, None)
         self._looked_s.pop(identity, None)
+        self._moving_s.pop(identity, None)
         self._due_s.pop(identity, None)
 
     async def _look_at_link(
@@ -253,7 +260,8 @@ class NicWatch:
         for _ in range(_TRIES):
             post = await self._settled_post(identity, patience_s)
             if post is None:
-                break
+                return self._of_moving(identity)
+            self._moving_s.pop(identity, None)
             now_s = self._looked_s[identity] = trio.current_time()
             memory = self._link_memory.get(identity) or link.resumed(
                 self._reports.standing(identity, LINK), at_s=now_s
@@ -268,6 +276,7 @@ class NicWatch:
                 verdict = link.judge_link(post, sight, memory, at_s=trio.current_time())
                 self._link_memory[identity] = verdict.memory
                 self._heard_by[identity] = sight.keys
+                self._last[identity] = verdict.findings
                 self._look_at(identity, verdict.due_s)
                 return verdict.findings
             # It was looked for where it was, and went elsewhere meanwhile.
@@ -306,6 +315,17 @@ class NicWatch:
                 await self._news.wait()
             return post
         return None
+
+    def _of_moving(self, identity: str) -> Sequence[Finding] | Unanswerable:
+        """What holds of a NIC that berth is at work on: what was found last, for as long as that.
+
+        Some drivers take seconds to set what a claim wants.
+        """
+        now_s = trio.current_time()
+        since_s = self._moving_s.setdefault(identity, now_s)
+        if now_s - since_s > MOVE_S or identity not in self._posts:
+            return _ON_ITS_WAY
+        return self._last.get(identity, _ON_ITS_WAY)
 
     def _functions_of(self, address: str) -> tuple[FunctionSight, FunctionSight | None]:
         """How a function is, and its PF; blocks."""

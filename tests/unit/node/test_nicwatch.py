@@ -24,7 +24,7 @@ from berth.nic.health.link import ATTACH_S, CARRIER_S
 from berth.nic.health.post import Place, Post
 from berth.nic.health.sight import LinkSight
 from berth.nic.record import SandboxRef, Stage
-from berth.node.nicwatch import LINK, PCI, SETTLE_S, SPACING_S, NicWatch
+from berth.node.nicwatch import LINK, MOVE_S, PCI, SETTLE_S, SPACING_S, NicWatch
 from berth.node.record import ClaimRecord
 from berth.node.records import Records
 from berth.runtime.latest import Latest
@@ -235,7 +235,7 @@ async def test_a_lost_carrier_is_told_when_its_time_has_come(
 
 
 async def test_a_nic_on_its_way_is_waited_for(run: World, autojump_clock: MockClock) -> None:
-    """Nothing is said of it before it is there; a move that takes too long is said to be one."""
+    """Nothing new is said of it before it is there; only a move without end leaves it unknown."""
 
     run.hold(Stage.ATTACHING)
     await trio.sleep(0.2)
@@ -244,9 +244,23 @@ async def test_a_nic_on_its_way_is_waited_for(run: World, autojump_clock: MockCl
     assert {post.place for _, post in run.looks} == {Place.POD}
     run.looks.clear()
     run.hold(Stage.RETURNING)
-    await trio.sleep(10)
-    assert [told.codes for told in run.reports.of(NIC) if not told.asked] == [("unasked",)]
+    await trio.sleep(MOVE_S)
+    assert {told.codes for told in run.reports.of(NIC)} == {()}
+    await trio.sleep(20)
+    assert ("unasked",) in {told.codes for told in run.reports.of(NIC)}
     assert run.looks == []
+
+
+async def test_a_nic_on_its_way_that_was_never_seen_is_unknown(
+    world: World, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Nothing was found yet that could hold."""
+
+    world.hold(Stage.RETURNING)
+    await nursery.start(world.watch.run)
+    await trio.sleep(3)
+
+    assert [told.codes for told in world.reports.of(NIC) if not told.asked] == [("unasked",)]
 
 
 async def test_a_nic_that_moves_during_a_look_is_looked_for_again(
