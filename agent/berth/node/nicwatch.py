@@ -4,8 +4,7 @@ An event is only a reason to look: what is told comes from looks alone, so that 
 no more than the time to the next round. Links in pods are heard from the host's namespace, by the
 numbers that the pods' namespaces have there; nothing keeps a pod's namespace alive.
 
-Each look is a thread's work, one at a time of each sort. While one does not come back, the others
-are not asked, and nobody takes that for their fault.
+Each look is a thread's work, one at a time of each sort, less those that do not come back in time.
 
 Source: network.md §6.1, §7.
 """
@@ -35,9 +34,9 @@ from berth.nic.health.sight import LinkSight
 from berth.nic.record import SandboxRef
 from berth.nic.visit import visit
 from berth.node.given import Given
+from berth.node.niccalls import Aside, Calls, ask_kernel, in_thread
 from berth.node.nicears import hear_links
 from berth.node.nicposts import physical_links, posts
-from berth.node.nicturns import Aside, Turn, ask_kernel, in_thread
 from berth.node.records import Records
 from berth.node.rounds import Rounds, Unanswerable, Watched
 from berth.node.shelf import Shelf
@@ -62,7 +61,7 @@ MOVE_S: Final = 40.0
 """How long berth may be at work on a NIC before nothing is known of it: as long as a prepare."""
 
 PATIENCE: Final = 0.75
-"""Part of a look's deadline that it may wait for its turn."""
+"""Part of a look's deadline in which the kernel must have answered what no NIC has a part in."""
 
 _MEND: Final = "the kernel's log may say what hangs: a driver, or whoever holds its lock"
 _TRIES: Final = 5
@@ -145,9 +144,9 @@ class NicWatch:
         self._pci = functions or PciHealth()
         self._visit = look
         self._hear = hear
-        self._links = Rounds(reports, source=LINK)
-        self._functions = Rounds(reports, source=PCI)
-        self._link_turn, self._function_turn = Turn(aside, first=ask), Turn(aside)
+        self._links = Rounds(reports, source=LINK, limit=1)
+        self._functions = Rounds(reports, source=PCI, limit=1)
+        self._link_calls, self._function_calls = Calls(aside, first=ask), Calls(aside)
         self._posts: Mapping[str, Post] = {}
         self._pfs: Mapping[str, int] = {}
         self._watched: Mapping[str, Terms] = {}
@@ -161,7 +160,6 @@ class NicWatch:
         self._due_s: dict[str, float] = {}
         self._pause = trio.CancelScope()
         self._any = trio.Event()
-        self._news = trio.Event()
 
     async def probe_now(self, subject: str) -> None:
         """Ask one NIC, and return when it was told; at once where it is not watched."""
@@ -223,8 +221,6 @@ class NicWatch:
             ),
         )
         self._pfs = physical_links(inventory)
-        self._news.set()
-        self._news = trio.Event()
         self._watch(inventory)
         for identity in before.keys() - self._posts.keys():
             self._forget(identity)
@@ -258,8 +254,10 @@ class NicWatch:
         self, identity: str, patience_s: float
     ) -> Sequence[Finding] | Unanswerable:
         for _ in range(_TRIES):
-            post = await self._settled_post(identity, patience_s)
+            post = self._post(identity)
             if post is None:
+                break
+            if post.is_moving:
                 return self._of_moving(identity)
             self._moving_s.pop(identity, None)
             now_s = self._looked_s[identity] = trio.current_time()
@@ -269,7 +267,7 @@ class NicWatch:
             look = partial(
                 self._visit, post, former=memory.sandbox, physfn=self._pci.physfn, pfs=self._pfs
             )
-            sight = await self._link_turn.take(identity, look, patience_s=patience_s)
+            sight = await self._link_calls.make(look, patience_s=patience_s)
             if isinstance(sight, Unanswerable):
                 return sight
             if self._post(identity) == post:
@@ -293,7 +291,7 @@ class NicWatch:
                 self._reports.standing(identity, PCI), post, at_s=trio.current_time()
             )
             look = partial(self._functions_of, post.address)
-            sights = await self._function_turn.take(identity, look, patience_s=patience_s)
+            sights = await self._function_calls.make(look, patience_s=patience_s)
             if isinstance(sights, Unanswerable):
                 return sights
             if self._post(identity) == post:
@@ -308,14 +306,6 @@ class NicWatch:
         self._settle()
         return self._posts.get(identity)
 
-    async def _settled_post(self, identity: str, patience_s: float) -> Post | None:
-        """Where a NIC should be, once it is there: a move takes some milliseconds."""
-        with trio.move_on_after(patience_s):
-            while (post := self._post(identity)) is not None and post.is_moving:
-                await self._news.wait()
-            return post
-        return None
-
     def _of_moving(self, identity: str) -> Sequence[Finding] | Unanswerable:
         """What holds of a NIC that berth is at work on: what was found last, for as long as that.
 
@@ -323,7 +313,7 @@ class NicWatch:
         """
         now_s = trio.current_time()
         since_s = self._moving_s.setdefault(identity, now_s)
-        if now_s - since_s > MOVE_S or identity not in self._posts:
+        if now_s - since_s > MOVE_S:
             return _ON_ITS_WAY
         return self._last.get(identity, _ON_ITS_WAY)
 

@@ -134,6 +134,25 @@ async def test_carrier_in_a_pod_is_heard_to_go_and_to_come(bed: Bed, node: Node)
         assert "is down" in watched.finding("no-carrier").message
 
 
+async def test_a_cable_that_comes_and_goes_is_counted_by_the_kernel(bed: Bed, node: Node) -> None:
+    """However few of its events are heard; what the attach did to the link is not counted."""
+
+    bed.veth("v0")
+    pod = bed.pod()
+    await node.prepared("u1", pod, "v0")
+    await node.attach(pod, "u1")
+    async with watching(node, node.nic("u1").identity) as watched:
+        await watched.looked()
+        for _ in range(rules.FLAPS - 1):
+            bed.home.ip("link", "set", "v0p", "down")
+            bed.home.ip("link", "set", "v0p", "up")
+        await watched.looked()
+        assert "flapping" not in watched.codes()
+        bed.home.ip("link", "set", "v0p", "down")
+        bed.home.ip("link", "set", "v0p", "up")
+        await watched.until("flapping")
+
+
 async def test_a_link_whose_other_end_is_deleted_is_missing_at_once(bed: Bed, node: Node) -> None:
     """It goes with it, while its pod goes on."""
 

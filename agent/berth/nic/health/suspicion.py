@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from berth.health.finding import Finding, Severity, cut
+from berth.health.finding import Finding, Severity
+from berth.health.fold import cut
 from berth.model.names import printable
 
 
