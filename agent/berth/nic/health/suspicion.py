@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from berth.health.finding import Finding, Severity
-from berth.health.fold import cut
+from berth.health.finding import Finding, Severity, cut
 from berth.model.names import printable
 
 
