@@ -20,6 +20,7 @@ from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.grpcbridge import GrpcServer
 from berth.runtime.latest import Latest
 from berth.runtime.listeners import private_path
+from berth.runtime.meter import Tally
 
 LEAVE_S: Final = 0.25
 """What the last answer has for leaving before the list ends, in seconds."""
@@ -70,6 +71,11 @@ class Endpoint:
     def state(self) -> Latest[RegistrationState]:
         """How it fares at kubelet."""
         return self._registration.state
+
+    @property
+    def tries(self) -> Tally:
+        """Tries to register, by result."""
+        return self._registration.tries
 
     @property
     def socket(self) -> Path | None:

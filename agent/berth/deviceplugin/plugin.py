@@ -46,6 +46,7 @@ class ResourceStatistics:
     Attributes:
         units: Ids that are listed.
         healthy: How many of them a new pod may get.
+        tries: How often it was tried to register it, by result.
     """
 
     name: str
@@ -53,6 +54,7 @@ class ResourceStatistics:
     healthy: int
     state: RegistrationState
     service: ServiceStatistics
+    tries: Mapping[tuple[str, ...], float] = attrs.field(factory=dict)
 
     def __str__(self) -> str:
         return f"{self.name} {self.state}, {self.healthy} of {self.units} healthy"
@@ -233,4 +235,5 @@ def _figures(endpoint: Endpoint) -> ResourceStatistics:
         healthy=sum(unit.healthy for unit in units),
         state=endpoint.state.get(),
         service=endpoint.statistics(),
+        tries=endpoint.tries.series(),
     )

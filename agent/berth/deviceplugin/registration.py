@@ -35,6 +35,7 @@ from berth.runtime.frontdoor import FrontDoor
 from berth.runtime.grpcbridge import open_channel
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
+from berth.runtime.meter import Tally
 from berth.runtime.sockets import SocketId, watch_inode
 
 REGISTER_S: Final = 15.0
@@ -102,6 +103,8 @@ class Registration:
     ) -> None:
         self.state: Latest[RegistrationState] = Latest(RegistrationState())
         """How it fares."""
+        self.tries = Tally("result")
+        """Tries to register: ``ok`` or ``error``."""
         self._thread = thread
         self._folder = folder
         self._driver = driver
@@ -239,8 +242,13 @@ class Registration:
     async def _ask(self, places: Places) -> None:
         """Tell kubelet of the resource; it calls us before it answers."""
         request = register_request(endpoint=places.own.name, resource=self._resource)
-        async with open_channel(self._thread, places.kubelet) as channel:
-            await channel.unary(REGISTER, request, pb.Empty)
+        result = "error"
+        try:
+            async with open_channel(self._thread, places.kubelet) as channel:
+                await channel.unary(REGISTER, request, pb.Empty)
+            result = "ok"
+        finally:
+            self.tries.add(result)
 
     async def _wait_lost(self, places: Places) -> str:
         """Wait until the list is dropped although kubelet is there, or until it is doubted."""

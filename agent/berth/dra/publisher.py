@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -33,12 +34,20 @@ from berth.dra.slices import PoolPlan, Verb
 from berth.dra.tainting import NOTES_SINCE
 from berth.dra.writer import Ending, SliceWriter
 from berth.errors import KubeError
-from berth.kube.api import KubeApi, ServerVersion, SliceEvent, WatchInterrupted
+from berth.kube.api import (
+    KubeApi,
+    ServerVersion,
+    SliceEvent,
+    SliceGone,
+    SliceSeen,
+    WatchInterrupted,
+)
 from berth.kube.slices import Owner
 from berth.model.device import RETURNING, CounterSet, Device
 from berth.model.inventory import Inventory
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
+from berth.runtime.meter import Tally
 
 _SERVER: Final = ""
 """Stands for the server as a whole where else the name of a pool stands."""
@@ -72,6 +81,10 @@ class PublisherStatistics:
         writes: Requests that changed something.
         failures: Failures in a row.
         remarks: What an operator should know of the slices, one sentence each.
+        restored: Changes that others made to our slices, by pool.
+        dropped: How many places there are at which the server did not keep what was written, by
+            field.
+        taints: How many there are on our devices, by key and effect.
     """
 
     state: str
@@ -82,6 +95,9 @@ class PublisherStatistics:
     writes: int
     failures: int
     remarks: tuple[str, ...] = ()
+    restored: Mapping[tuple[str, ...], float] = attrs.field(factory=dict)
+    dropped: Mapping[str, int] = attrs.field(factory=dict)
+    taints: Mapping[tuple[str, str], int] = attrs.field(factory=dict)
 
 
 class Publisher:
@@ -127,6 +143,7 @@ class Publisher:
         self._ask_version = True
         self._watch_broke = False
         self._rounds = 0
+        self._restored = Tally("pool")
 
     @property
     def choice(self) -> NodeChoice:
@@ -176,6 +193,14 @@ class Publisher:
             writes=self._writer.writes,
             failures=max((pace.retry.failures for pace in self._paces.values()), default=0),
             remarks=self._writer.remarks(),
+            restored=self._restored.series(),
+            dropped=self._writer.dropped(),
+            taints=Counter(
+                (str(taint.get("key")), str(taint.get("effect")))
+                for item in self._writer.observed.slices()
+                for device in item.devices
+                for taint in device.get("taints") or ()
+            ),
         )
 
     async def _wait_node(self) -> None:
@@ -209,6 +234,9 @@ class Publisher:
             self._watch_broke = True
             return
         changed = self._writer.observed.apply(event)
+        if changed and isinstance(event, SliceSeen | SliceGone):
+            # What we wrote ourselves was known before the watch told it.
+            self._restored.add(event.slice.pool)
         if changed or self._watch_broke:
             self._changed.set()
         # Whoever answers now may be another server, or a newer one.

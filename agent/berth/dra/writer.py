@@ -7,6 +7,8 @@ plan starts from what is there.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final
@@ -31,6 +33,7 @@ from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 
 INVALID: Final = 422
+_INDEX: Final = re.compile(r"\[\d+\]")
 _STALE: Final = frozenset({404, 409})
 _SHOWN: Final = 5
 _NO_TAINTS: Final = "the API server drops taints: its feature gate DRADeviceTaints is off"
@@ -109,6 +112,14 @@ class SliceWriter:
         """What an operator should know of the slices as they stand, one sentence each."""
         found = foreign_taints(self.observed.slices())
         return (_NO_TAINTS, *found) if self._taints_dropped else found
+
+    def dropped(self) -> Mapping[str, int]:
+        """At how many places the server did not keep what was written, by field."""
+        return Counter(
+            _INDEX.sub("[]", difference.path)
+            for item in self._accepted.values()
+            for difference in differences(item.sent, item.got)
+        )
 
     def try_again(self) -> None:
         """Forget what the server dropped: it is another one now, or has another version."""
