@@ -45,7 +45,8 @@ class ClaimWork:
     ) -> None:
         driver = config.dra.driver
         self.cdi = CdiStore(driver)
-        self.handout = Handout(self.cdi, MetadataStore(driver, config.kubelet.root))
+        self.metadata = MetadataStore(driver, config.kubelet.root)
+        self.handout = Handout(self.cdi, self.metadata)
         self.status = ClaimStatus(
             api,
             driver=driver,

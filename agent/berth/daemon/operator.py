@@ -19,6 +19,7 @@ from berth.errors import ConfigError, Faults
 from berth.generic.explain import explain, path_of
 from berth.generic.matching import wanted
 from berth.host.devnodes import NodeReader
+from berth.model.meter import Tally
 from berth.node.forgetting import forget
 from berth.node.gpus import Gpus
 from berth.node.views import (
@@ -35,7 +36,6 @@ from berth.node.views import (
     why_view,
 )
 from berth.runtime.logs import get_log
-from berth.runtime.meter import Tally
 from berth.runtime.supervisor import Supervisor
 from berth.runtime.systemd import Systemd
 

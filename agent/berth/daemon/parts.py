@@ -24,6 +24,9 @@ from berth.dra.publisher import Publisher
 from berth.dra.registration import Places
 from berth.health.taints import Rules
 from berth.host.scan import read_boot_id
+from berth.metrics.api import Traffic
+from berth.metrics.claims import MeteredClaims
+from berth.metrics.hooks import MeteredHooks
 from berth.model.pod import Sandbox
 from berth.nic.config.group import policies_of
 from berth.node.allotments import Allotments
@@ -85,14 +88,18 @@ class Parts:
             troubles=self.troubles,
             boot_id=boot_id,
         )
-        pods = PodResources(thread, root=config.kubelet.root)
+        self.traffic = Traffic()
+        self.metered = MeteredClaims(self.work.claims, self.held.records.get)
+        pods = self.pods = PodResources(thread, root=config.kubelet.root)
         self.running = Running(ended=self._ended)
         self.books = self._bookkeeping(pods, boot_id)
         self.hooks = self._hooks(pods)
+        self.metered_hooks = MeteredHooks(self.hooks)
+        self.nri_losses = 0
         self.dra = DraPlugin(
             thread=thread,
             places=Places(root=config.kubelet.root, driver=config.dra.driver),
-            claims=self.work.claims,
+            claims=self.metered,
             health=HealthStreams(
                 self.care.health.state,
                 places=self._judged,
@@ -177,6 +184,7 @@ class Parts:
 
     def tell_nri(self, state: PluginState) -> None:
         """The NRI connection is like this now."""
+        self.nri_losses += self.nri.get().synchronized and not state.synchronized
         self.nri.set(state)
         self.closed.set("" if state.synchronized else state.reason)
 

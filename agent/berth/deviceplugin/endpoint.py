@@ -15,12 +15,12 @@ import trio
 from berth.deviceplugin.listing import compare_ids
 from berth.deviceplugin.registration import Registration, RegistrationState
 from berth.deviceplugin.service import Counter, DevicePluginService, ServiceStatistics
+from berth.model.meter import Tally
 from berth.model.resource import Resource
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.grpcbridge import GrpcServer
 from berth.runtime.latest import Latest
 from berth.runtime.listeners import private_path
-from berth.runtime.meter import Tally
 
 LEAVE_S: Final = 0.25
 """What the last answer has for leaving before the list ends, in seconds."""

@@ -18,11 +18,11 @@ import trio
 
 from berth.deviceplugin.listing import read_allocatable, read_pods
 from berth.errors import HostError
+from berth.model.meter import Timing
 from berth.model.resource import PodUsages, Usage
 from berth.pb import podresources_v1_pb2 as pb
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.grpcbridge import open_channel
-from berth.runtime.meter import Timing
 from berth.runtime.methods import Message, RpcError, Status
 from berth.runtime.sockets import SocketId, find_socket
 

@@ -28,6 +28,7 @@ import trio
 from berth.deviceplugin.messages import REGISTER, register_request
 from berth.deviceplugin.places import KUBELET, Places, places_for
 from berth.errors import BerthError
+from berth.model.meter import Tally
 from berth.pb import deviceplugin_v1beta1_pb2 as pb
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.backoff import BackOff
@@ -35,7 +36,6 @@ from berth.runtime.frontdoor import FrontDoor
 from berth.runtime.grpcbridge import open_channel
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
-from berth.runtime.meter import Tally
 from berth.runtime.sockets import SocketId, watch_inode
 
 REGISTER_S: Final = 15.0

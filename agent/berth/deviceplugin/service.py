@@ -74,11 +74,13 @@ class ServiceStatistics:
         allocated: Containers that got what they asked for.
         refused: Those that did not.
         lists: Lists that were sent.
+        faulty: Those of them that lack units, since kubelet would not take these.
     """
 
     allocated: int = 0
     refused: int = 0
     lists: int = 0
+    faulty: int = 0
 
 
 class DevicePluginService:
@@ -164,7 +166,7 @@ class DevicePluginService:
                 if listing.answer != sent:
                     await send(listing.answer)
                     sent = listing.answer
-                    self._count(lists=1)
+                    self._count(lists=1, faulty=bool(listing.faults))
         finally:
             self.watchers.set(self.watchers.get() - 1)
 

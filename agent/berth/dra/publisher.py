@@ -45,9 +45,9 @@ from berth.kube.api import (
 from berth.kube.slices import Owner
 from berth.model.device import RETURNING, CounterSet, Device
 from berth.model.inventory import Inventory
+from berth.model.meter import Tally
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
-from berth.runtime.meter import Tally
 
 _SERVER: Final = ""
 """Stands for the server as a whole where else the name of a pool stands."""

@@ -20,7 +20,7 @@ import pyudev
 import trio
 
 from berth.errors import HostError
-from berth.runtime.meter import Tally
+from berth.model.meter import Tally
 
 SUBSYSTEMS: Final = ("pci", "infiniband")
 """What is listened to for NICs."""

@@ -16,8 +16,8 @@ import trio
 
 from berth.errors import HostError
 from berth.metadata.document import RequestMetadata, container_path, render
+from berth.model.meter import Tally, Timing
 from berth.runtime.files import host_error, make_folder, write_file
-from berth.runtime.meter import Tally, Timing
 from berth.runtime.threads import run_in_thread
 
 

@@ -25,7 +25,7 @@ from berth.kube.slices import Slice
 from berth.kube.status import DeviceStatus
 from berth.metrics.words import result_of_write
 from berth.model.claim import Claim, ClaimRef
-from berth.runtime.meter import Tally, Timing
+from berth.model.meter import Tally, Timing
 
 _CLAIMS: Final = "resourceclaims"
 _SLICES: Final = "resourceslices"

@@ -10,8 +10,8 @@ import trio
 from berth.dra.service import ClaimService
 from berth.metrics.words import ERROR, LATE, OK, UNKNOWN, kind_of_type, one_kind, reason_of
 from berth.model.claim import ClaimRef, PreparedClaim
+from berth.model.meter import Tally, Timing
 from berth.node.record import ClaimRecord
-from berth.runtime.meter import Tally, Timing
 
 
 def kind_of(record: ClaimRecord | None) -> str:

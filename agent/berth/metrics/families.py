@@ -187,14 +187,6 @@ _FILES: Final = (
         "source",
         "1; who says what a container gets of a GPU: `nvidia-ctk` or `builtin`.",
     ),
-    _counter("berth_state_writes_total", "result", "Writes of records: `ok` or `error`."),
-    _counter("berth_state_quarantined_total", "", "Records that could not be read, set aside."),
-    _gauge("berth_state_bytes", "", "Size of all records."),
-    _gauge("dra_metadata_feature_enabled", "", "1: device metadata is written."),
-    _counter("dra_metadata_writes_total", "", "Metadata files that were written."),
-    _counter("dra_metadata_write_errors_total", "", "First writes of one that failed."),
-    _counter("dra_metadata_update_errors_total", "", "Later writes of one that failed."),
-    _histogram("dra_metadata_write_duration_seconds", "", "How long these writes take."),
 )
 
 _MACHINE: Final = (
@@ -250,6 +242,17 @@ _API: Final = (
     ),
 )
 
+_STATE: Final = (
+    _counter("berth_state_writes_total", "result", "Writes of records: `ok` or `error`."),
+    _counter("berth_state_quarantined_total", "", "Records that could not be read, set aside."),
+    _gauge("berth_state_bytes", "", "Size of all records."),
+    _gauge("dra_metadata_feature_enabled", "", "1: device metadata is written."),
+    _counter("dra_metadata_writes_total", "", "Metadata files that were written."),
+    _counter("dra_metadata_write_errors_total", "", "First writes of one that failed."),
+    _counter("dra_metadata_update_errors_total", "", "Later writes of one that failed."),
+    _histogram("dra_metadata_write_duration_seconds", "", "How long these writes take."),
+)
+
 FAMILIES: Final = (
     *_DAEMON,
     *_DEVICES,
@@ -260,6 +263,7 @@ FAMILIES: Final = (
     *_FILES,
     *_MACHINE,
     *_API,
+    *_STATE,
 )
 """All of them, in the order in which they are written."""
 

@@ -9,9 +9,9 @@ from typing import Final
 import trio
 
 from berth.metrics.words import ERROR, LATE, OK, reason_of
+from berth.model.meter import Tally, Timing
 from berth.model.pod import Adjustment, Container, Sandbox
 from berth.nri.handlers import Hooks, Turn
-from berth.runtime.meter import Tally, Timing
 
 _GATES: Final = frozenset({"run_pod_sandbox", "create_container", "start_container"})
 # Hooks by which a pod or container is let through, or is not.

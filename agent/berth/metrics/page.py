@@ -15,7 +15,7 @@ from typing import Final
 
 from berth.errors import LocalProtocolError
 from berth.metrics.families import BY_NAME, FAMILIES, Family, Kind
-from berth.runtime.meter import BUCKETS_S, Figure, Spread, Values
+from berth.model.meter import BUCKETS_S, Figure, Spread, Values
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 

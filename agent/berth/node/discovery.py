@@ -27,6 +27,7 @@ from berth.host.sysfs import Sysfs
 from berth.host.uevents import ProductNames, Uevent
 from berth.model.device import CounterSet, Exclusion
 from berth.model.inventory import Inventory
+from berth.model.meter import Tally
 from berth.model.peripheral import Door, Peripheral
 from berth.node.given import Given
 from berth.node.journal import InventoryJournal
@@ -39,7 +40,6 @@ from berth.node.snapshot import Snapshot, judge
 from berth.runtime.backoff import BackOff
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
-from berth.runtime.meter import Tally
 from berth.runtime.threads import run_in_thread
 
 SETTLE_S: Final = 0.02

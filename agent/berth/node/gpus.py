@@ -32,6 +32,7 @@ from berth.host.sysfs import PciFunction, Sysfs
 from berth.host.uevents import UeventMonitor
 from berth.model.device import CounterSet
 from berth.model.gpu import Driver, Gpu
+from berth.model.meter import Tally
 from berth.model.peripheral import Door, Peripheral
 from berth.node.document import KnownGpus, gpus_from_bytes, to_bytes
 from berth.node.gpulinks import GpuLinks
@@ -44,7 +45,6 @@ from berth.node.stock import Aside, Events, Monitors
 from berth.runtime.backoff import BackOff
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
-from berth.runtime.meter import Tally
 from berth.runtime.threads import run_in_thread
 
 EARLY_S: Final = 0.5

@@ -21,6 +21,7 @@ import trio
 
 from berth.errors import BerthError
 from berth.host.netlink.socket import Sender, send_now
+from berth.model.meter import Tally, Timing
 from berth.nic import homecoming
 from berth.nic.homecoming import Homecoming
 from berth.nic.record import NicRecord, Stage
@@ -28,7 +29,6 @@ from berth.node.homenames import HomeNames
 from berth.node.nicholders import NicHolder, NicHolders, nics_of
 from berth.runtime.backoff import BackOff
 from berth.runtime.logs import get_log
-from berth.runtime.meter import Tally, Timing
 from berth.runtime.threads import run_in_thread
 
 SWEEP_S: Final = 60.0

@@ -19,9 +19,9 @@ from typing import Final, TypeAlias
 import attrs
 
 from berth.model.claim import ClaimRef
+from berth.model.meter import Tally
 from berth.model.resource import ContainerRef
 from berth.runtime.latest import Latest
-from berth.runtime.meter import Tally
 
 UNKNOWN: Final = "?"
 """Namespace of a claim of which only the UID is known: its record was lost."""

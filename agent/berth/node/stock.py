@@ -24,13 +24,13 @@ from berth.generic.survey import survey
 from berth.host.devnodes import NodeReader
 from berth.host.nodefacts import NodeScan, Wanted
 from berth.host.uevents import UeventMonitor, every_subsystem
+from berth.model.meter import Tally
 from berth.model.peripheral import Door, Peripheral
 from berth.node.document import memory_from_bytes, to_bytes
 from berth.node.kept import Kept
 from berth.runtime.backoff import BackOff
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
-from berth.runtime.meter import Tally
 from berth.runtime.threads import run_in_thread
 
 P = ParamSpec("P")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from berth.errors import HostError
-from berth.runtime.meter import Tally
+from berth.model.meter import Tally
 from berth.runtime.threads import run_in_thread
 
 FILE_MODE: Final = 0o600

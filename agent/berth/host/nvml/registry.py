@@ -22,7 +22,7 @@ import trio
 
 from berth.host.nvml.silence import OpenCall
 from berth.host.nvml.values import NoAnswer, Refusal
-from berth.runtime.meter import Tally, Timing
+from berth.model.meter import Tally, Timing
 
 T = TypeVar("T")
 

@@ -93,3 +93,7 @@ class Timing(Figure[Spread]):
     def observe(self, took_s: float, *values: str) -> None:
         """Enter one."""
         self._series[values] = (self._take(values) or Spread()).with_one(took_s)
+
+    def counts(self) -> Mapping[Values, int]:
+        """How many were entered, by series."""
+        return {values: sum(spread.counts) for values, spread in self._series.items()}
