@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 
-from berth.cdi.store import CdiStore
 from berth.config.schema import Config
 from berth.daemon.holdings import Holdings
 from berth.metadata.store import MetadataStore
@@ -44,7 +43,7 @@ class ClaimWork:
         boot_id: str,
     ) -> None:
         driver = config.dra.driver
-        self.cdi = CdiStore(driver)
+        self.cdi = held.cdi
         self.metadata = MetadataStore(driver, config.kubelet.root)
         self.handout = Handout(self.cdi, self.metadata)
         self.status = ClaimStatus(

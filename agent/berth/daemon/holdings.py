@@ -48,6 +48,8 @@ class Holdings:
         own_addresses: Callable[[], Iterable[str]],
     ) -> None:
         sysfs = Sysfs()
+        # One store for both doors, so that its figures are of all files.
+        self.cdi = CdiStore(config.dra.driver)
         self.ledger = Ledger()
         self.records = Records(config.node.state_dir / "claims")
         self.given = given_shelf(config.node.state_dir / "ledger")

@@ -144,7 +144,8 @@ class Monitoring:
 
     def _devices(self, page: Page) -> None:
         inventory = self._parts.held.discovery.inventory.get()
-        put_devices(page, inventory, lambda _name: "unknown")
+        state = self._parts.care.health.state.get()
+        put_devices(page, inventory, lambda name: state.of(name).status.value)
 
     def _holdings(self, page: Page) -> None:
         held, work = self._parts.held, self._parts.work

@@ -48,11 +48,12 @@ class MeteredClaims:
         try:
             with self._timed(self.prepares, ref):
                 return await self._claims.prepare(ref, beside=beside)
-        except trio.Cancelled:
-            self.errors.add(self._kind(ref), LATE)
-            raise
         except Exception as error:
             self.errors.add(self._kind(ref), reason_of(error))
+            raise
+        except BaseException:
+            # Cut off; a nursery gives several of these as a group.
+            self.errors.add(self._kind(ref), LATE)
             raise
 
     async def unprepare(self, ref: ClaimRef) -> None:
@@ -69,12 +70,12 @@ class MeteredClaims:
 
         What is prepared has its record after it, and what is undone had it before.
         """
-        began, kind, result = trio.current_time(), self._kind(ref), ERROR
+        began, kind, result = trio.current_time(), self._kind(ref), LATE
         try:
             yield
             result = OK
-        except trio.Cancelled:
-            result = LATE
+        except Exception:
+            result = ERROR
             raise
         finally:
             kind = kind if kind != UNKNOWN else self._kind(ref)

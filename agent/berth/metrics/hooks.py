@@ -79,12 +79,11 @@ class MeteredHooks:
 
     @contextlib.contextmanager
     def _timed(self, hook: str) -> Iterator[None]:
-        began, result, reason = trio.current_time(), OK, ""
+        # What is neither well nor an error was cut off; a nursery gives several such as a group.
+        began, result, reason = trio.current_time(), LATE, LATE
         try:
             yield
-        except trio.Cancelled:
-            result = reason = LATE
-            raise
+            result, reason = OK, ""
         except Exception as error:
             result, reason = ERROR, reason_of(error)
             raise

@@ -118,6 +118,30 @@ async def test_prepare_that_fails_is_told_by_whose_fault_it_was(
     assert reason_of(fault) == reason
 
 
+async def test_prepare_that_is_cut_off_in_several_tasks_is_late(
+    autojump_clock: MockClock,
+) -> None:
+    """A nursery gives the ends of its tasks as a group."""
+
+    class Several(OneClaim):
+        """Works in several tasks."""
+
+        async def _work(self) -> None:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(trio.sleep_forever)
+                nursery.start_soon(trio.sleep_forever)
+
+    one = Several()
+    metered = MeteredClaims(one, one.records.get)
+    with trio.move_on_after(40):
+        await metered.prepare(REF)
+    with trio.move_on_after(40):
+        await metered.unprepare(REF)
+
+    assert metered.errors.series() == {("unknown", "late"): 1}
+    assert metered.prepares.counts() == metered.unprepares.counts() == {("unknown", "late"): 1}
+
+
 async def test_prepare_that_is_cut_off_is_late(autojump_clock: MockClock) -> None:
     """Kubelet's time was over."""
     one = OneClaim(takes_s=60)
