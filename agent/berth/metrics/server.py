@@ -10,6 +10,7 @@ Source: RFC 9112 through h11; Prometheus' exposition format for the answer.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
@@ -36,6 +37,9 @@ HEAD_LIMIT: Final = 8192
 
 ACCEPT_PAUSE_S: Final = 0.5
 """Pause after the kernel refused to accept, usually for want of descriptors, in seconds."""
+
+_NO_SUCH_ADDRESS: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
+# A machine without IPv6 says so by these.
 
 METRICS: Final = "/metrics"
 
@@ -78,36 +82,45 @@ class MetricsServer:
         Raises:
             HostError: The address cannot be listened on.
         """
-        async with contextlib.AsyncExitStack() as stack, trio.open_nursery() as nursery:
-            listeners = await self._bind()
-            for listener in listeners:
-                await stack.enter_async_context(listener)
+        async with contextlib.AsyncExitStack() as stack:
+            listeners = await self._bind(stack)
             self.addresses = tuple(each.socket.getsockname()[:2] for each in listeners)
             _log.info("figures are served", at=self._listen)
-            task_status.started()
-            for listener in listeners:
-                nursery.start_soon(self._accept, listener, nursery)
+            async with trio.open_nursery() as nursery:
+                task_status.started()
+                for listener in listeners:
+                    nursery.start_soon(self._accept, listener, nursery)
 
-    async def _bind(self) -> tuple[trio.SocketListener, ...]:
+    async def _bind(self, stack: contextlib.AsyncExitStack) -> tuple[trio.SocketListener, ...]:
         """Listen on what there is of the addresses; on one at least."""
         found: list[trio.SocketListener] = []
-        fault: OSError | None = None
+        faults: list[HostError] = []
         for address in self._listen.addresses:
             try:
-                found += await trio.open_tcp_listeners(
+                listeners = await trio.open_tcp_listeners(
                     self._listen.port, host=address, backlog=BACKLOG
                 )
             except OSError as error:
-                fault = error
-        if not found and fault is not None:
-            number = fault.errno or 0
-            raise HostError(
-                f"[metrics] listen {self._listen}",
-                f"cannot listen: {os.strerror(number) if number else fault}",
-                mend="does another program have the port, and does this machine have the address?",
-                errno=number,
-            ) from fault
+                faults.append(self._refused(address, error))
+                continue
+            for listener in listeners:
+                await stack.enter_async_context(listener)
+            found += listeners
+        if not found:
+            raise faults[0]
+        for fault in faults:
+            if fault.errno not in _NO_SUCH_ADDRESS:
+                _log.warning("figures are served by one address alone", reason=fault)
         return tuple(found)
+
+    def _refused(self, address: str, error: OSError) -> HostError:
+        number = error.errno or 0
+        return HostError(
+            f"[metrics] listen {self._listen}",
+            f"cannot listen on {address}: {os.strerror(number) if number else error}",
+            mend="does another program have the port, and does this machine have the address?",
+            errno=number,
+        )
 
     async def _accept(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
         while True:
