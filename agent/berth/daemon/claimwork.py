@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable, Iterable
 
 from berth.config.schema import Config
 from berth.daemon.holdings import Holdings
@@ -27,6 +28,7 @@ class ClaimWork:
 
     Args:
         inquiry: Tells how devices are.
+        told: Told the devices of whose health a claim's status said something new.
         closed: Why no hook would move a NIC into a pod now; empty while one would.
         boot_id: Of this boot.
     """
@@ -37,6 +39,7 @@ class ClaimWork:
         held: Holdings,
         *,
         inquiry: Inquiry,
+        told: Callable[[Iterable[str]], object],
         api: Gateway,
         closed: Latest[str],
         troubles: Troubles,
@@ -52,6 +55,7 @@ class ClaimWork:
             manager=f"berthd-{socket.gethostname()}"[:128],
             records=held.records,
             inquiry=inquiry,
+            told=told,
         )
         home = Ways(held.bindings, held.nics)
         self.ending = Ending(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from berth.cdi.store import CdiStore
 from berth.config.gpu import Session
 from berth.config.schema import Config
 from berth.host.sysfs import Sysfs

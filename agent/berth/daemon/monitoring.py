@@ -16,10 +16,13 @@ from berth import __version__
 from berth.config.schema import MetricsTable
 from berth.daemon.operator import Operator
 from berth.daemon.parts import Parts
+from berth.health.finding import Severity
 from berth.host.nvml.session import SessionState
 from berth.host.uevents import HEARD
-from berth.metrics.devices import put_devices
+from berth.metrics.departed import Departed
+from berth.metrics.devices import put_devices, seen
 from berth.metrics.doors import put_dra, put_nri, put_plugin, put_slices, put_traffic
+from berth.metrics.health import put_changes
 from berth.metrics.holdings import put_claims, put_files, put_holds, put_looks, put_nics
 from berth.metrics.lag import measure_lag
 from berth.metrics.machine import put_session, put_uevents
@@ -33,7 +36,13 @@ from berth.runtime.supervisor import Phase, Supervisor
 FRESH_S: Final = 1.0
 """How old a page may be that is given again: so many clients cost no more than one."""
 
-_SUPERVISED: Final = {"dra": "dra", "device-plugin": "plugin", "nri": "nri", "api": "api"}
+_SUPERVISED: Final = {
+    "dra": "dra",
+    "device-plugin": "plugin",
+    "nri": "nri",
+    "api": "api",
+    "health": "monitors",
+}
 # Components by the names of the plugins that run them.
 
 _log = get_log(__name__)
@@ -59,6 +68,7 @@ class Monitoring:
         self._text = b""
         self._made_at = -FRESH_S
         self._told: set[str] = set()
+        self._departed = Departed()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve and write figures until cancelled.
@@ -121,7 +131,11 @@ class Monitoring:
             for name, component in _SUPERVISED.items()
             if name in plugins
         }
-        up = {"api": parts.gateway.server.get() is not None, "udev": HEARD.listeners > 0}
+        up = {
+            "monitors": "health" in plugins,
+            "api": parts.gateway.server.get() is not None,
+            "udev": HEARD.listeners > 0,
+        }
         if config.dra.enabled:
             up["dra"] = parts.dra.statistics().registration.registered
         if config.nic.enabled:
@@ -144,8 +158,16 @@ class Monitoring:
 
     def _devices(self, page: Page) -> None:
         inventory = self._parts.held.discovery.inventory.get()
-        state = self._parts.care.health.state.get()
-        put_devices(page, inventory, lambda name: state.of(name).status.value)
+        health = self._parts.care.health
+        present = [one.device for one in seen(inventory)]
+        self._departed.drop(present, (health.changes.count,), trio.current_time())
+        put_devices(page, inventory, health.state.get(), self._causes_of)
+        put_changes(page, health.changes, self._parts.dra.statistics().health)
+
+    def _causes_of(self, name: str) -> Iterator[Severity]:
+        """How bad each thing is that speaks against a device or its whole."""
+        for _, course in self._parts.care.health.courses_of(name):
+            yield from (cause.severity for cause in course.causes)
 
     def _holdings(self, page: Page) -> None:
         held, work = self._parts.held, self._parts.work

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import attrs
+import trio
 
-from berth.cdi.store import CdiStore
 from berth.config.schema import Config
 from berth.daemon.claimwork import ClaimWork
 from berth.daemon.healthwork import HealthWork
@@ -22,6 +22,7 @@ from berth.dra.healthreport import Place, places_of
 from berth.dra.plugin import DraPlugin
 from berth.dra.publisher import Publisher
 from berth.dra.registration import Places
+from berth.health.changes import CLAIM, LIST, STREAM
 from berth.health.taints import Rules
 from berth.host.scan import read_boot_id
 from berth.metrics.api import Traffic
@@ -83,6 +84,7 @@ class Parts:
             config,
             self.held,
             inquiry=self.inquiry,
+            told=self.told(CLAIM),
             api=self.gateway,
             closed=self.closed,
             troubles=self.troubles,
@@ -104,6 +106,7 @@ class Parts:
                 self.care.health.state,
                 places=self._judged,
                 news=(self.publisher, self.held.discovery.inventory, self.held.records.changes),
+                told=self.told(STREAM),
             ),
             private=runtime,
             inherited=inherited,
@@ -116,7 +119,13 @@ class Parts:
             private=runtime,
             folder=config.plugin.folder,
             pods=pods,
+            told=self.told(LIST),
         )
+
+    def told(self, sink: str) -> Callable[[Iterable[str]], None]:
+        """Takes note that a reader of verdicts was told of devices."""
+        changes = self.care.health.changes
+        return lambda names: changes.told(sink, names, trio.current_time())
 
     def _allotments(self, boot_id: str) -> Allotments:
         """Who lists devices, and gives them to containers that ask for resources."""
@@ -124,7 +133,7 @@ class Parts:
             self.held.given,
             ledger=self.held.ledger,
             inventory=self.held.discovery.inventory,
-            files=PluginFiles(CdiStore(self.config.dra.driver)),
+            files=PluginFiles(self.held.cdi),
             boot_id=boot_id,
             occupancy=self.held.occupancy,
             loans=self.held.loans,

@@ -29,6 +29,7 @@ from berth.dra.history import NodeHistory
 from berth.dra.nodename import choose_node
 from berth.dra.publisher import Publisher
 from berth.errors import KubeError
+from berth.health.changes import SLICE
 from berth.kube.server import open_server
 from berth.kube.sources import CredentialSettings
 from berth.metrics.api import MeteredApi
@@ -231,6 +232,7 @@ class Daemon:
                 identity=self._parts.gateway.identity,
                 host_name=socket.gethostname(),
             ),
+            told=self._parts.told(SLICE),
             history=NodeHistory(Folder(self._parts.config.node.state_dir)),
             kind="profile" if self._parts.config.gpu.partition_type else "",
         )

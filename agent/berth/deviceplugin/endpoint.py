@@ -6,7 +6,7 @@ The private server lives as long as the endpoint. Public sockets come and go wit
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +36,7 @@ class Endpoint:
         resource: What to offer at first; `feed` takes what comes later.
         counter: Who gives its units out.
         private: Folder for grpcio's own sockets, which nobody else writes.
+        told: Told the devices of which a list said something else than the one before.
 
     Raises:
         HostError: The path of a private socket would be too long.
@@ -50,11 +51,12 @@ class Endpoint:
         resource: Resource,
         counter: Counter,
         private: Path,
+        told: Callable[[Iterable[str]], object] = tuple,
     ) -> None:
         self.name = resource.name
         self.feed: Latest[Resource] = Latest(resource)
         """The resource, as kubelet is to see it."""
-        self._service = DevicePluginService(self.feed, counter)
+        self._service = DevicePluginService(self.feed, counter, told=told)
         backend = private_path(private, "deviceplugin")
         self._server = GrpcServer(thread, path=backend, services=(self._service.service(),))
         self._registration = Registration(

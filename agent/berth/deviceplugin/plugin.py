@@ -11,7 +11,7 @@ Source: GH §5.1; cases.md 1; `berth.deviceplugin.registration`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -112,6 +112,7 @@ class PluginDoor:
         private: Folder for grpcio's own sockets, which nobody else writes.
         folder: Kubelet's folder of device plugins; it is kubelet's to make.
         pods: Whom to ask what kubelet's books say; ``None`` where nobody is asked.
+        told: Told the devices of which a list said something else than the one before.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class PluginDoor:
         private: Path,
         folder: Path = FOLDER,
         pods: PodResources | None = None,
+        told: Callable[[Iterable[str]], object] = tuple,
     ) -> None:
         self.endpoints: Latest[Mapping[str, Endpoint]] = Latest({})
         """The endpoint of each resource that is offered now."""
@@ -132,6 +134,7 @@ class PluginDoor:
         self._private = private
         self._folder = folder
         self._pods = pods
+        self._told = told
         self._scopes: dict[str, trio.CancelScope] = {}
 
     def plugins(self) -> tuple[Plugin, ...]:
@@ -219,6 +222,7 @@ class PluginDoor:
             resource=resource,
             counter=self._counter,
             private=self._private,
+            told=self._told,
         )
 
 

@@ -9,6 +9,7 @@ Source: KC §2.2.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 import attrs
@@ -83,21 +84,35 @@ class ServiceStatistics:
     faulty: int = 0
 
 
+def _changed(before: Resource | None, now: Resource) -> Iterable[str]:
+    """Devices of which a new pod may have more or fewer units than before."""
+    known = {unit.id: unit.healthy for unit in before.units} if before is not None else {}
+    return {unit.device for unit in now.units if known.get(unit.id, True) is not unit.healthy}
+
+
 class DevicePluginService:
     """Answers kubelet's calls for one resource.
 
     Args:
         feed: The resource, as it is now.
         counter: Who gives its units out.
+        told: Told the devices of which a list said something else than the one before.
     """
 
-    def __init__(self, feed: Latest[Resource], counter: Counter) -> None:
+    def __init__(
+        self,
+        feed: Latest[Resource],
+        counter: Counter,
+        *,
+        told: Callable[[Iterable[str]], object] = tuple,
+    ) -> None:
         self.watchers: Latest[int] = Latest(0)
         """Streams on which lists are sent now; kubelet keeps one."""
         self.allocations: Latest[int] = Latest(0)
         """Containers that are being given something now."""
         self._feed = feed
         self._counter = counter
+        self._tell_changed = told
         self._statistics = ServiceStatistics()
         self._told: tuple[str, ...] = ()
         self._listed: tuple[Resource, Listing] | None = None
@@ -159,6 +174,7 @@ class DevicePluginService:
                 code=Status.RESOURCE_EXHAUSTED,
             )
         sent: pb.ListAndWatchResponse | None = None
+        before: Resource | None = None
         self.watchers.set(self.watchers.get() + 1)
         try:
             async for resource in self._feed.changes():
@@ -166,6 +182,8 @@ class DevicePluginService:
                 if listing.answer != sent:
                     await send(listing.answer)
                     sent = listing.answer
+                    self._tell_changed(_changed(before, resource))
+                    before = resource
                     self._count(lists=1, faulty=bool(listing.faults))
         finally:
             self.watchers.set(self.watchers.get() - 1)

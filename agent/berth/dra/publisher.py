@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -112,6 +112,7 @@ class Publisher:
         kind: Attribute by which the server is told what part of its whole a device is; empty: it
             is not told which.
         chance: Gives random numbers from 0 up to 1, which spread the pauses.
+        told: Told the devices whose taints were written otherwise than before.
     """
 
     def __init__(
@@ -124,6 +125,7 @@ class Publisher:
         history: NodeHistory,
         kind: str = "",
         chance: Callable[[], float] = _chance,
+        told: Callable[[Iterable[str]], object] = tuple,
     ) -> None:
         self._api = api
         self._inventory = inventory
@@ -132,7 +134,7 @@ class Publisher:
         self._chance = chance
         # Nothing is written before the Node object gave its UID (`_find_node`).
         origin = Origin(driver=driver, owner=Owner(name=choice.name, uid=""), kind=kind)
-        self._writer = SliceWriter(api, origin)
+        self._writer = SliceWriter(api, origin, told=told)
         self._paces: dict[str, Pace] = {}
         self._problems = {_SERVER: "waiting for the Node object"}
         self._changed = trio.Event()

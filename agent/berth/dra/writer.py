@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import trio
@@ -55,9 +55,12 @@ class SliceWriter:
     Args:
         api: The API server.
         origin: Who publishes.
+        told: Told the devices whose taints were written otherwise than before.
     """
 
-    def __init__(self, api: KubeApi, origin: Origin) -> None:
+    def __init__(
+        self, api: KubeApi, origin: Origin, *, told: Callable[[Iterable[str]], object] = tuple
+    ) -> None:
         self.refusals: Latest[Mapping[str, Refusal]] = Latest({})
         """Devices that the server does not take, by name."""
         self.query = SliceQuery(driver=origin.driver, node_name=origin.node_name)
@@ -66,6 +69,8 @@ class SliceWriter:
         self.writes = 0
         """Requests so far that changed something."""
         self._api = api
+        self._told = told
+        self._taints: Mapping[str, list[tuple[Any, Any, Any]]] = {}
         self._quarantine = Quarantine()
         self._devices: Mapping[str, Device] = {}
         self._editions: dict[str, Edition] = {}
@@ -164,7 +169,22 @@ class SliceWriter:
             return self._judge(error, item)
         self.writes += 1
         self.observed.wrote(got)
+        self._tell_taints(item.slice)
         return self._learn(pool, item, got)
+
+    def _tell_taints(self, written: Slice) -> None:
+        """Tell which devices have other taints than were written before."""
+        taints = {
+            str(device["name"]): [
+                (taint.get("key"), taint.get("value"), taint.get("effect"))
+                for taint in device.get("taints") or ()
+            ]
+            for device in written.devices
+        }
+        self._told([name for name in taints if taints[name] != self._taints.get(name, [])])
+        self._taints = {
+            name: taints.get(name, self._taints.get(name, [])) for name in self._devices
+        }
 
     def _judge(self, error: KubeError, item: Write) -> Ending:
         """Tell a refusal that has a remedy here from a failure, which is raised again."""

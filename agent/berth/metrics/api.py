@@ -114,6 +114,11 @@ class MeteredApi:
         with self._written(self._traffic.status_writes.add), self._request("apply", _CLAIMS):
             await self._server.apply_claim_status(ref, devices, driver=driver, manager=manager)
 
+    async def read_claim_status(self, ref: ClaimRef, *, driver: str) -> tuple[DeviceStatus, ...]:
+        """See `KubeApi`."""
+        with self._request("get", _CLAIMS):
+            return await self._server.read_claim_status(ref, driver=driver)
+
     async def get_node(self, name: str) -> Node:
         """See `KubeApi`."""
         with self._request("get", "nodes"):

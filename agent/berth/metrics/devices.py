@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 import attrs
 
+from berth.health.finding import Severity
+from berth.health.verdict import HealthState, Status
 from berth.metrics.page import Page
 from berth.metrics.words import kind_of_type
 from berth.model.device import Exclusion
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Door
+
+_HEALTH: Final = {Status.HEALTHY: 1, Status.UNHEALTHY: 0, Status.UNKNOWN: -1}
 
 
 @attrs.frozen(kw_only=True)
@@ -61,20 +66,34 @@ def seen(inventory: Inventory) -> Iterator[Seen]:
         )
 
 
-def put_devices(page: Page, inventory: Inventory, status_of: Callable[[str], str]) -> None:
-    """How many are offered, which are offered or held, and why others are not.
+def put_devices(
+    page: Page,
+    inventory: Inventory,
+    state: HealthState,
+    causes_of: Callable[[str], Iterable[Severity]],
+) -> None:
+    """How many are offered, which are offered or held and how these are, and why others are not.
 
     Args:
-        status_of: The word of a device's verdict, by its name.
+        causes_of: How bad each thing is that speaks against a device, by its name.
     """
     devices = tuple(seen(inventory))
     page.put_all(
         "berth_devices",
-        Counter((one.kind, one.door, status_of(one.device)) for one in devices if one.is_offered),
+        Counter(
+            (one.kind, one.door, state.of(one.device).status.value)
+            for one in devices
+            if one.is_offered
+        ),
     )
     for one in devices:
         if one.is_offered or one.is_held:
             page.put("berth_device_info", 1, one.device, one.kind, one.group, one.door, one.pci)
+            health = _HEALTH[state.of(one.device).status]
+            page.put("berth_device_health", health, one.device, one.kind)
+            causes = Counter(severity.name.lower() for severity in causes_of(one.device))
+            for severity, count in causes.items():
+                page.put("berth_device_causes", count, one.device, severity)
     page.put_all(
         "berth_device_excluded",
         Counter(

@@ -87,6 +87,45 @@ _DEVICES: Final = (
         "1 for each device that is offered or held; `device` is its name in slices.",
     ),
     _gauge("berth_device_excluded", "kind reason", "Devices that are not offered, and why."),
+    _gauge(
+        "berth_device_health",
+        "device kind",
+        "The verdict on each device that is offered or held: 1 healthy, 0 unhealthy, -1 unknown.",
+    ),
+    _gauge(
+        "berth_device_causes",
+        "device severity",
+        "What speaks against it or its whole, healing or not: `degraded`, `fault`, `lost`.",
+    ),
+    _counter(
+        "berth_device_health_changes_total", "device to", "Changes of its verdict, and to which."
+    ),
+    _histogram(
+        "berth_health_publish_seconds",
+        "sink",
+        "From a change of a verdict to the first message that tells it: in the device plugin's "
+        "`list`, on a health `stream`, as a taint in a `slice`, in the status of a `claim`.",
+    ),
+    _gauge("berth_health_streams", "version", "Health streams that kubelet has open."),
+    _histogram("berth_probe_seconds", "kind", "How long probes take that return."),
+    _counter("berth_probe_timeouts_total", "kind", "Probes that did not return in time."),
+    _gauge("berth_probes_stuck", "kind", "Probes that are out past their deadline."),
+    _counter(
+        "berth_gpu_xid_total",
+        "device xid class",
+        "XIDs of NVIDIA's driver: `application`, `degraded`, `fault`, `confirm`.",
+    ),
+    _counter(
+        "berth_gpu_ecc_errors_total",
+        "device type",
+        "Events of memory errors that the driver told: `corrected` or `uncorrected`.",
+    ),
+    _gauge(
+        "berth_gpu_recovery_action",
+        "device",
+        "What the driver says is needed: 0 nothing, 1 a reset, 2 a reboot, more by NVML.",
+    ),
+    _gauge("berth_gpu_rows_remap_pending", "device", "Whether rows wait to be remapped."),
 )
 
 _NVML: Final = (

@@ -64,6 +64,12 @@ class Page:
         if not family.labels:
             entries.setdefault((), Spread() if family.kind is Kind.HISTOGRAM else 0)
 
+    def put_spread(self, name: str, spread: Spread, *values: str) -> None:
+        """Enter how long things took, added to what is there; raises as `put` does."""
+        _require(name, len(values), Kind.HISTOGRAM)
+        entries = self._values.setdefault(name, {})
+        entries[values] = _sum(entries[values], spread) if values in entries else spread
+
     def text(self) -> bytes:
         """The whole page."""
         lines = (line for family in FAMILIES for line in self._lines(family))

@@ -14,6 +14,9 @@ from berth.daemon.monitoring import FRESH_S, Monitoring, is_wanted
 from berth.daemon.operator import Operator
 from berth.daemon.parts import Parts
 from berth.errors import ClaimError
+from berth.health.changes import STREAM
+from berth.health.finding import Finding, Severity
+from berth.health.verdict import HealthState, Status, Verdict
 from berth.model.claim import ClaimRef
 from berth.model.device import Device, Exclusion, Nic, NicKind
 from berth.model.inventory import Inventory
@@ -25,6 +28,7 @@ from tests.unit.daemon.conftest import journal
 from tests.unit.metrics.exposition import Told, read
 from tests.unit.node.peripherals import given, kvm, modem
 
+WELL = Verdict(status=Status.HEALTHY)
 CLAIM = ClaimRef(namespace="team", name="claim", uid="u1")
 
 
@@ -36,7 +40,7 @@ async def _run(*, task_status: trio.TaskStatus[None]) -> None:
 @pytest.fixture
 def supervisor() -> Supervisor:
     """The plugins of a daemon, none of which runs."""
-    names = ("node", "api", "nri", "dra", "slices", "device-plugin", "metrics")
+    names = ("node", "health", "api", "nri", "dra", "slices", "device-plugin", "metrics")
     return Supervisor([Plugin(name=name, run=_run) for name in names])
 
 
@@ -67,7 +71,7 @@ async def test_new_daemon_tells_what_it_is_and_what_does_not_work_yet(
     assert len(file.digest) == 12
     assert values(found, "berth_ready") == {(): 0}
     up = values(found, "berth_component_up")
-    assert {name for (name,) in up} >= {"api", "dra", "nri", "udev"}
+    assert {name for (name,) in up} >= {"api", "dra", "nri", "udev", "monitors"}
     assert not any(up.values())
     assert values(found, "berth_holds") == {("dra",): 0, ("plugin",): 0}
     assert values(found, "dra_metadata_feature_enabled") == {(): 1}
@@ -140,12 +144,42 @@ async def test_unit_that_a_claim_has_counts_as_a_conflict(
 ) -> None:
     """By the door that refused, and by who has it."""
     parts.held.discovery.inventory.set(Inventory(peripherals=(modem(0),)))
+    parts.care.health.state.set(HealthState(verdicts={"modem-0": WELL}))
     key = modem(0).keys[0]
     parts.held.ledger.restore([Hold(key=key, device="modem-0", holder=CLAIM)])
     with pytest.raises(ClaimError):
-        await parts.held.allotments.allocate("berth.dev/modem", ["modem-0"])
+        await parts.allotments.allocate("berth.dev/modem", ["modem-0"])
 
     assert values(told(monitoring), "berth_hold_conflicts_total") == {("plugin", "claim"): 1}
+
+
+async def test_health_is_told_by_device_with_what_speaks_against_it(
+    monitoring: Monitoring, parts: Parts, nursery: trio.Nursery
+) -> None:
+    """A verdict that changed is counted, and what a reader was told of it is timed."""
+    parts.held.discovery.inventory.set(Inventory(peripherals=(modem(0), modem(1))))
+    health = parts.care.health
+    await nursery.start(health.run)
+    for one in (modem(0), modem(1)):
+        health.report(one.identity, "test", ())
+    await health.state.wait_value(lambda state: state.of("modem-0").status is Status.HEALTHY)
+    lost = Finding(code="lost", severity=Severity.LOST, message="it is gone")
+    health.report(modem(0).identity, "test", (lost,))
+    await health.state.wait_value(lambda state: state.of("modem-0").status is Status.UNHEALTHY)
+    parts.told(STREAM)(["modem-0", "modem-1"])
+    found = told(monitoring)
+
+    kind = ("generic",)
+    assert values(found, "berth_device_health") == {("modem-0", *kind): 0, ("modem-1", *kind): 1}
+    assert values(found, "berth_device_causes") == {("modem-0", "lost"): 1}
+    assert values(found, "berth_device_health_changes_total")["modem-0", "unhealthy"] == 1
+    assert values(found, "berth_devices") == {
+        ("generic", "both", "healthy"): 1,
+        ("generic", "both", "unhealthy"): 1,
+    }
+    sums = {one.name: one.value for one in found["berth_health_publish_seconds"].samples}
+    assert sums["berth_health_publish_seconds_count"] >= 1
+    assert values(found, "berth_health_streams").keys() == {("v1",), ("v1alpha1",)}
 
 
 async def test_claim_that_fails_is_counted(monitoring: Monitoring, parts: Parts) -> None:

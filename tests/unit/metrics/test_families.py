@@ -11,22 +11,7 @@ from tools.metrics_reference import PAGE, page
 
 GOLDEN: Final = Path(__file__).parent / "golden"
 
-NOT_FED: Final = frozenset[str](
-    {
-        "berth_device_health",
-        "berth_device_causes",
-        "berth_device_health_changes_total",
-        "berth_health_publish_seconds",
-        "berth_health_streams",
-        "berth_probe_seconds",
-        "berth_probe_timeouts_total",
-        "berth_probes_stuck",
-        "berth_gpu_xid_total",
-        "berth_gpu_ecc_errors_total",
-        "berth_gpu_recovery_action",
-        "berth_gpu_rows_remap_pending",
-    }
-)
+NOT_FED: Final = frozenset[str]()
 """Families of the specification of which nothing can be said yet."""
 
 FORBIDDEN: Final = frozenset({"pod", "claim", "uid", "namespace", "container"})
