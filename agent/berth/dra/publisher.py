@@ -38,14 +38,11 @@ from berth.kube.api import (
     KubeApi,
     ServerVersion,
     SliceEvent,
-    SliceGone,
-    SliceSeen,
     WatchInterrupted,
 )
 from berth.kube.slices import Owner
 from berth.model.device import RETURNING, CounterSet, Device
 from berth.model.inventory import Inventory
-from berth.model.meter import Tally
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 
@@ -81,7 +78,7 @@ class PublisherStatistics:
         writes: Requests that changed something.
         failures: Failures in a row.
         remarks: What an operator should know of the slices, one sentence each.
-        restored: Changes that others made to our slices, by pool.
+        restored: Slices that were put back as they had been, by pool.
         dropped: How many places there are at which the server did not keep what was written, by
             field.
         taints: How many there are on our devices, by key and effect.
@@ -145,7 +142,6 @@ class Publisher:
         self._ask_version = True
         self._watch_broke = False
         self._rounds = 0
-        self._restored = Tally("pool")
 
     @property
     def choice(self) -> NodeChoice:
@@ -195,7 +191,7 @@ class Publisher:
             writes=self._writer.writes,
             failures=max((pace.retry.failures for pace in self._paces.values()), default=0),
             remarks=self._writer.remarks(),
-            restored=self._restored.series(),
+            restored=self._writer.restored.series(),
             dropped=self._writer.dropped(),
             taints=Counter(
                 (str(taint.get("key")), str(taint.get("effect")))
@@ -236,9 +232,6 @@ class Publisher:
             self._watch_broke = True
             return
         changed = self._writer.observed.apply(event)
-        if changed and isinstance(event, SliceSeen | SliceGone):
-            # What we wrote ourselves was known before the watch told it.
-            self._restored.add(event.slice.pool)
         if changed or self._watch_broke:
             self._changed.set()
         # Whoever answers now may be another server, or a newer one.

@@ -29,6 +29,7 @@ from berth.kube.api import KubeApi, SliceQuery
 from berth.kube.compare import differences
 from berth.kube.slices import GROUPS, Slice
 from berth.model.device import CounterSet, Device
+from berth.model.meter import Tally
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 
@@ -68,12 +69,15 @@ class SliceWriter:
         self.origin = origin
         self.writes = 0
         """Requests so far that changed something."""
+        self.restored = Tally("pool")
+        """Slices that were put back as they had been, since others had changed or deleted them."""
         self._api = api
         self._told = told
         self._taints: Mapping[str, list[tuple[Any, Any, Any]]] = {}
         self._quarantine = Quarantine()
         self._devices: Mapping[str, Device] = {}
         self._editions: dict[str, Edition] = {}
+        self._settled: dict[str, Edition] = {}
         self._accepted: dict[tuple[str, int], Accepted] = {}
         self._groups_dropped = False
         self._taints_dropped = False
@@ -110,7 +114,7 @@ class SliceWriter:
         )
         for item in plans:
             if not item.writes and item.edition is not None:
-                self._editions[item.pool] = item.edition
+                self._editions[item.pool] = self._settled[item.pool] = item.edition
         return plans
 
     def remarks(self) -> tuple[str, ...]:
@@ -149,10 +153,15 @@ class SliceWriter:
         began = trio.current_time()
         if due.edition is not None:
             self._editions[due.pool] = due.edition
+            if self._settled.pop(due.pool, None) == due.edition:
+                # It was written whole, and is to be nothing else.
+                self.restored.add(due.pool, by=len(due.writes))
         for item in due.writes:
             ending = await self._write_one(due.pool, item)
             if ending is not Ending.DONE:
                 return ending
+        if due.edition is not None:
+            self._settled[due.pool] = due.edition
         _tell(due, took_s=trio.current_time() - began)
         return Ending.DONE
 

@@ -203,7 +203,11 @@ _DOORS: Final = (
 _SLICES: Final = (
     _gauge("berth_slices", "pool", "ResourceSlices of the node, as they stand on the server."),
     _gauge("berth_slice_generation", "pool", "Their generation."),
-    _counter("berth_slice_restored_total", "pool", "Changes that somebody else made to them."),
+    _counter(
+        "berth_slice_restored_total",
+        "pool",
+        "Slices put back as they had been, after somebody else had changed or deleted them.",
+    ),
     _counter(
         "berth_slice_writes_total",
         "verb result",
