@@ -37,6 +37,10 @@ class Departed:
         self._seen.update(dict.fromkeys(present, now_s))
         kept = {name: at for name, at in self._seen.items() if now_s - at < KEEP_S}
         for figure in figures:
-            place = figure.labels.index("device")
-            figure.retain(lambda values, place=place: values[place] in kept)
+            _retain(figure, kept)
         self._seen = kept
+
+
+def _retain(figure: Figure[Any], names: Collection[str]) -> None:
+    place = figure.labels.index("device")
+    figure.retain(lambda values: values[place] in names)

@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
-from typing import Final
+from typing import Final, TypeVar
 
 from berth.errors import LocalProtocolError
 from berth.metrics.families import BY_NAME, FAMILIES, Family, Kind
 from berth.model.meter import BUCKETS_S, Figure, Spread, Values
+
+V = TypeVar("V", bound=tuple[str, ...])
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -41,7 +43,7 @@ class Page:
         _require(name, len(values), Kind.COUNTER, Kind.GAUGE)
         self._values.setdefault(name, {})[values] = value
 
-    def put_all(self, name: str, series: Mapping[Values, float]) -> None:
+    def put_all(self, name: str, series: Mapping[V, float]) -> None:
         """Enter several of one family, by the values of their labels; raises as `put` does."""
         for values, value in series.items():
             self.put(name, value, *values)

@@ -20,7 +20,7 @@ from berth.health.verdict import HealthState, Status, Verdict
 from berth.model.claim import ClaimRef
 from berth.model.device import Device, Exclusion, Nic, NicKind
 from berth.model.inventory import Inventory
-from berth.node.ledger import Hold
+from berth.node.ledger import Hold, Holder
 from berth.nri.plugin import PluginState
 from berth.runtime.supervisor import Plugin, Supervisor
 from berth.runtime.systemd import Systemd
@@ -132,9 +132,10 @@ async def test_holds_are_counted_by_door_and_disputes_by_device(
 
     assert values(found, "berth_holds") == {("dra",): 2, ("plugin",): 1}
     assert values(found, "berth_holds_disputed") == {(): 1}
+    shares: tuple[Holder, ...] = (CLAIM, other)
     ledger.restore(
         Hold(key="k", device="kvm", holder=holder, share=str(number), limit=3)
-        for number, holder in enumerate((CLAIM, other))
+        for number, holder in enumerate(shares)
     )
     assert values(told(monitoring), "berth_holds_disputed") == {(): 1}
 

@@ -101,7 +101,8 @@ async def test_client_that_takes_too_long_is_given_up(autojump_clock: MockClock)
     began = trio.current_time()
     answer = await _ask(*[bytes([byte]) for byte in _request()], pause_s=1, ends=False)
 
-    assert (answer, trio.current_time() - began) == (b"", pytest.approx(CONNECTION_S, abs=1))
+    assert answer == b""
+    assert trio.current_time() - began == pytest.approx(CONNECTION_S, abs=1)
 
 
 async def test_client_that_reads_nothing_is_given_up(autojump_clock: MockClock) -> None:
