@@ -7,6 +7,8 @@ follows ``self.health.state``, and asks ``self.health.ask(name)`` before it give
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import trio
 
 from berth.config.schema import Config
@@ -19,6 +21,7 @@ from berth.node.gpus import Gpus
 from berth.node.gpuwatch import GpuWatch
 from berth.node.health import Health, Watching
 from berth.node.healthfile import HealthFile
+from berth.node.rounds import Rounds
 from berth.node.vfiowatch import VfioWatch
 from berth.runtime.latest import Latest
 
@@ -72,6 +75,15 @@ class HealthWork:
         )
         self.health.add_prober(self.gpus)
         self.health.add_prober(self._functions)
+
+    def rounds(self) -> Iterator[tuple[str, Rounds]]:
+        """All probes, by the kind of what is probed, for their figures."""
+        yield "generic", self._nodes.rounds
+        yield "generic", self._commands.rounds
+        if self.gpus is not None:
+            yield "gpu", self.gpus.rounds
+        if self._functions is not None:
+            yield "vfio", self._functions.rounds
 
     async def recall(self) -> None:
         """Take up what the life before left, before anybody is told how a device is."""

@@ -22,13 +22,14 @@ from berth.host.uevents import HEARD
 from berth.metrics.departed import Departed
 from berth.metrics.devices import put_devices, seen
 from berth.metrics.doors import put_dra, put_nri, put_plugin, put_slices, put_traffic
-from berth.metrics.health import put_changes
+from berth.metrics.health import put_changes, put_probes
 from berth.metrics.holdings import put_claims, put_files, put_holds, put_looks, put_nics
 from berth.metrics.lag import measure_lag
-from berth.metrics.machine import put_session, put_uevents
+from berth.metrics.machine import gpu_device, put_gpus, put_session, put_uevents
 from berth.metrics.page import Page
 from berth.metrics.server import MetricsServer
 from berth.metrics.textfile import Textfile
+from berth.model.inventory import Inventory
 from berth.model.meter import Timing
 from berth.runtime.logs import get_log
 from berth.runtime.supervisor import Phase, Supervisor
@@ -159,10 +160,24 @@ class Monitoring:
     def _devices(self, page: Page) -> None:
         inventory = self._parts.held.discovery.inventory.get()
         health = self._parts.care.health
-        present = [one.device for one in seen(inventory)]
-        self._departed.drop(present, (health.changes.count,), trio.current_time())
+        self._drop_departed(inventory)
         put_devices(page, inventory, health.state.get(), self._causes_of)
         put_changes(page, health.changes, self._parts.dra.statistics().health)
+
+    def _drop_departed(self, inventory: Inventory) -> None:
+        """Drop the series of devices that have been gone for long."""
+        changes, gpus = self._parts.care.health.changes.count, self._parts.care.gpus
+        present = {one.device for one in seen(inventory)}
+        named = {device for device, _ in changes.series()}
+        if gpus is not None and self._parts.held.gpus is not None:
+            # A GPU that is offered in parts stands in no list itself.
+            present |= {gpu_device(one.address) for one in self._parts.held.gpus.layouts.get()}
+            named |= {gpu_device(xid.address) for xid in gpus.journal.xids}
+            named |= {gpu_device(address) for address, _ in gpus.journal.ecc_errors}
+        kept = self._departed.kept(present, named, trio.current_time())
+        changes.retain(lambda values: values[0] in kept)
+        if gpus is not None:
+            gpus.journal.retain(lambda address: gpu_device(address) in kept)
 
     def _causes_of(self, name: str) -> Iterator[Severity]:
         """How bad each thing is that speaks against a device or its whole."""
@@ -197,9 +212,14 @@ class Monitoring:
 
     def _machine(self, page: Page) -> None:
         put_uevents(page, HEARD)
-        gpus, owner = self._parts.held.gpus, self._parts.held.nvml
-        if gpus is not None and owner is not None:
-            put_session(page, gpus.grip.session.state, gpus.cdi_source, owner.statistics())
+        gpus, owner, care = self._parts.held.gpus, self._parts.held.nvml, self._parts.care
+        figures = owner.statistics() if owner is not None else None
+        calls = figures.calls if figures is not None else None
+        put_probes(page, care.rounds(), calls, trio.current_time())
+        if gpus is not None and figures is not None:
+            put_session(page, gpus.grip.session.state, gpus.cdi_source, figures)
+        if care.gpus is not None:
+            put_gpus(page, care.gpus.journal, care.gpus.figures())
 
 
 def is_wanted(table: MetricsTable) -> bool:

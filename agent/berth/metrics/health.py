@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from berth.dra.health import HealthStatistics
 from berth.health.changes import Changes
+from berth.host.nvml.registry import RegistryStatistics
+from berth.host.nvml.silence import overdue
 from berth.metrics.page import Page
 from berth.model.meter import Spread
 from berth.node.rounds import Rounds
@@ -23,10 +25,24 @@ def put_changes(page: Page, changes: Changes, streams: HealthStatistics | None) 
         page.put("berth_health_streams", count, version)
 
 
-def put_probes(page: Page, rounds: Iterable[tuple[str, Rounds]]) -> None:
-    """How probes fare, by the kind of what is probed."""
+def put_probes(
+    page: Page,
+    rounds: Iterable[tuple[str, Rounds]],
+    nvml: RegistryStatistics | None,
+    now_s: float,
+) -> None:
+    """How probes fare, by the kind of what is probed.
+
+    Args:
+        nvml: The calls of NVML, whose owner keeps their deadlines: a probe of a GPU that does not
+            answer is given up there, while its call is still out.
+        now_s: On trio's clock.
+    """
     timeouts: dict[tuple[str, ...], float] = {}
     stuck: dict[tuple[str, ...], float] = {}
+    if nvml is not None:
+        timeouts["gpu",] = nvml.unanswered.get("probe", 0)
+        stuck["gpu",] = len(overdue(nvml.open, now_s))
     for kind, each in rounds:
         page.put_spread("berth_probe_seconds", each.seconds.series().get((), Spread()), kind)
         late = each.timeouts.series().get((), 0.0)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
+from berth.gpu.naming import gpu_name
 from berth.host.nvml.registry import RegistryStatistics
 from berth.host.nvml.session import SessionState
 from berth.host.uevents import Heard
 from berth.metrics.page import Page
+from berth.node.gpuwatch import GpuFigures
+from berth.node.xidjournal import XidJournal
 
 
 class SessionFigures(Protocol):
@@ -32,6 +36,31 @@ class Counted(Protocol):
     def statistics(self) -> SessionFigures:
         """Give the figures of now."""
         ...
+
+
+def put_gpus(page: Page, journal: XidJournal, figures: Mapping[str, GpuFigures]) -> None:
+    """What GPUs of the driver reported, and what they said last.
+
+    Args:
+        figures: What each said last, by its identity.
+    """
+    xids = {
+        (gpu_device(xid.address), str(xid.code), xid.xid_class.value): count
+        for xid, count in journal.xids.items()
+    }
+    page.put_all("berth_gpu_xid_total", xids)
+    errors = {(gpu_device(at), type_): n for (at, type_), n in journal.ecc_errors.items()}
+    page.put_all("berth_gpu_ecc_errors_total", errors)
+    for identity, gpu in figures.items():
+        device = gpu_device(identity.partition(":")[2])
+        if gpu.action is not None:
+            page.put("berth_gpu_recovery_action", gpu.action, device)
+        page.put("berth_gpu_rows_remap_pending", gpu.remap_pending, device)
+
+
+def gpu_device(address: str) -> str:
+    """The slice name of a whole GPU, offered as such or in parts; of none that is known a word."""
+    return gpu_name(address) if address else "unknown"
 
 
 def put_uevents(page: Page, heard: Heard) -> None:
