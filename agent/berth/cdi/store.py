@@ -8,7 +8,8 @@ Source: CDI SPEC.md (directories, suffixes); names by the project's own scheme.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -26,12 +27,16 @@ class CdiStore:
     Args:
         driver: The driver's name, which is the vendor of every kind.
         folder: Where the runtime reads them.
+
+    Attributes:
+        writes: How often a file was written, by result.
     """
 
     def __init__(self, driver: str, folder: Path = FOLDER) -> None:
         self._driver = driver
         # After a power cut every claim is prepared anew.
         self._folder = Folder(folder, mode=0o644, durable=False)
+        self.writes = self._folder.writes
 
     async def open(self) -> None:
         """Make the folder, and take away what interrupted writes left there.
@@ -99,6 +104,14 @@ class CdiStore:
         names = await self._folder.names(prefix=f"{self._driver}-", suffix=".json")
         return frozenset(
             name.removesuffix(".json").rpartition("_")[2] for name in names if "_" in name
+        )
+
+    def kinds(self) -> Mapping[str, int]:
+        """How many files there are of each kind, as far as was seen here."""
+        begin = f"{self._driver}-"
+        names = (name for name in self._folder.sizes if name.startswith(begin))
+        return Counter(
+            name.removeprefix(begin).removesuffix(".json").partition("_")[0] for name in names
         )
 
     async def _files(self, claim_uid: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ further checks, so that its faults stand in the same list, with file and line.
 from __future__ import annotations
 
 import codecs
+import hashlib
 import os
 import stat
 import sys
@@ -45,12 +46,14 @@ class Report:
         config: The configuration; ``None`` if and only if there are faults.
         faults: In the order of the file.
         warnings: What is allowed and still worth a word, one sentence each.
+        digest: The beginning of the SHA-256 of the file; empty when it could not be read.
     """
 
     path: Path
     config: Config | None
     faults: tuple[ConfigError, ...] = ()
     warnings: tuple[str, ...] = ()
+    digest: str = ""
 
 
 def load(path: Path, *, also: Iterable[FurtherCheck] = ()) -> Config:
@@ -71,7 +74,8 @@ def check(path: Path, *, also: Iterable[FurtherCheck] = ()) -> Report:
         data, mode = _read(path)
     except ConfigError as fault:
         return Report(path=path, config=None, faults=(fault,))
-    report = _check_text(path, data, tuple(also))
+    digest = hashlib.sha256(data).hexdigest()[:12]
+    report = attrs.evolve(_check_text(path, data, tuple(also)), digest=digest)
     if mode & stat.S_IWOTH:
         warning = f"{path}: everyone may write to it: chmod o-w it"
         return attrs.evolve(report, warnings=(warning, *report.warnings))

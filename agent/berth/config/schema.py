@@ -31,6 +31,7 @@ from berth.config.generic import GenericGroup, check_groups
 from berth.config.gpu import GpuTable
 from berth.config.gpumatch import GpuType
 from berth.config.health import HealthTable, Times, check_times
+from berth.config.listen import LISTEN, Listen
 from berth.config.nic import NicTable
 from berth.model.device import Attribute
 from berth.model.names import is_dns_subdomain
@@ -67,10 +68,6 @@ def _driver(text: str) -> str | None:
 def _server(text: str) -> str | None:
     whole = _ADDRESS.fullmatch(text) if text else True
     return text.rstrip("/") if whole else None
-
-
-def _text(text: str) -> str:
-    return text
 
 
 @attrs.frozen(kw_only=True)
@@ -235,12 +232,36 @@ class PluginTable:
 class MetricsTable:
     """[metrics]: figures for a monitoring system."""
 
-    listen: str = key(
-        OnlyDefault(Text(what="text", parse=_text), ""), "", "Address that serves metrics."
+    listen: Listen | None = key(
+        OrEmpty(LISTEN),
+        None,
+        "Where figures are served by HTTP, at `/metrics`, without a password. "
+        "Empty: they are not served.",
     )
-    textfile: str = key(
-        OnlyDefault(Text(what="text", parse=_text), ""), "", "File that metrics are written to."
+    textfile: Path | None = key(
+        OrEmpty(PATH),
+        None,
+        "File that the figures are written to every 15 seconds, for the textfile collector of "
+        "node_exporter. Its folder must be there. Empty: none is written.",
     )
+
+    def check(
+        self,
+        cursor: Cursor,
+        written: Written,  # noqa: ARG002 - the form of `Checked`
+    ) -> None:
+        """What others on the network may read, and a file that nobody would."""
+        if self.listen is not None and not self.listen.is_loopback:
+            cursor.at("listen").warn(
+                f"is {toml_text(self.listen)}: everybody who reaches this machine may read the "
+                "figures",
+                mend=f'listen on "127.0.0.1:{self.listen.port}", or see to it by a firewall',
+            )
+        if self.textfile is not None and self.textfile.suffix != ".prom":
+            cursor.at("textfile").warn(
+                f"is {toml_text(self.textfile)}",
+                rule="node_exporter reads files in .prom alone",
+            )
 
 
 @attrs.frozen(kw_only=True)

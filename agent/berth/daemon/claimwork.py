@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable, Iterable
 
-from berth.cdi.store import CdiStore
 from berth.config.schema import Config
 from berth.daemon.holdings import Holdings
 from berth.metadata.store import MetadataStore
@@ -28,6 +28,7 @@ class ClaimWork:
 
     Args:
         inquiry: Tells how devices are.
+        told: Told the devices of whose health a claim's status said something new.
         closed: Why no hook would move a NIC into a pod now; empty while one would.
         boot_id: Of this boot.
     """
@@ -38,20 +39,23 @@ class ClaimWork:
         held: Holdings,
         *,
         inquiry: Inquiry,
+        told: Callable[[Iterable[str]], object],
         api: Gateway,
         closed: Latest[str],
         troubles: Troubles,
         boot_id: str,
     ) -> None:
         driver = config.dra.driver
-        self.cdi = CdiStore(driver)
-        self.handout = Handout(self.cdi, MetadataStore(driver, config.kubelet.root))
+        self.cdi = held.cdi
+        self.metadata = MetadataStore(driver, config.kubelet.root)
+        self.handout = Handout(self.cdi, self.metadata)
         self.status = ClaimStatus(
             api,
             driver=driver,
             manager=f"berthd-{socket.gethostname()}"[:128],
             records=held.records,
             inquiry=inquiry,
+            told=told,
         )
         home = Ways(held.bindings, held.nics)
         self.ending = Ending(

@@ -22,11 +22,13 @@ class ConfigFile:
     Attributes:
         path: Where it was read, and is read again at a reload.
         warnings: What is allowed and still worth a word, one sentence each.
+        digest: The beginning of the SHA-256 of the file.
     """
 
     path: Path
     config: Config
     warnings: tuple[str, ...] = ()
+    digest: str = ""
 
 
 def read_config(path: Path) -> ConfigFile:
@@ -40,4 +42,6 @@ def read_config(path: Path) -> ConfigFile:
         _log.warning("configuration", finding=warning)
     if report.config is None:
         raise Faults(str(path), report.faults)
-    return ConfigFile(path=path, config=report.config, warnings=report.warnings)
+    return ConfigFile(
+        path=path, config=report.config, warnings=report.warnings, digest=report.digest
+    )

@@ -7,6 +7,8 @@ follows ``self.health.state``, and asks ``self.health.ask(name)`` before it give
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import trio
 
 from berth.config.schema import Config
@@ -20,6 +22,7 @@ from berth.node.gpuwatch import GpuWatch
 from berth.node.health import Health, Watching
 from berth.node.healthfile import HealthFile
 from berth.node.nicwatch import NicWatch
+from berth.node.rounds import Rounds
 from berth.node.vfiowatch import VfioWatch
 from berth.runtime.latest import Latest
 
@@ -86,6 +89,16 @@ class HealthWork:
             terms=lambda nic: self.terms.get().of_nic(nic),
             busy=lambda: [address for address, why in held.bindings.lent().items() if why],
         )
+
+    def rounds(self) -> Iterator[tuple[str, Rounds]]:
+        """All probes, by the kind of what is probed, for their figures."""
+        yield "generic", self._nodes.rounds
+        yield "generic", self._commands.rounds
+        yield from (("nic", each) for each in self._nics.rounds)
+        if self.gpus is not None:
+            yield "gpu", self.gpus.rounds
+        if self._functions is not None:
+            yield "vfio", self._functions.rounds
 
     async def recall(self) -> None:
         """Take up what the life before left, before anybody is told how a device is."""

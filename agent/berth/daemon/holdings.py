@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from berth.cdi.store import CdiStore
 from berth.config.gpu import Session
 from berth.config.schema import Config
 from berth.host.sysfs import Sysfs
+from berth.metrics.machine import Counted
 from berth.model.peripheral import Door
 from berth.node.allotments import given_shelf
 from berth.node.bindings import Bindings
@@ -32,6 +34,9 @@ class Holdings:
         noticed: Called with a claim's UID when more is known of its NIC in the pod.
         toward: Addresses whose way out must stay.
         own_addresses: Addresses by which the node is reached.
+
+    Attributes:
+        nvml: The owner of the session with the GPUs' driver, once it was made, for its figures.
     """
 
     def __init__(
@@ -44,11 +49,14 @@ class Holdings:
         own_addresses: Callable[[], Iterable[str]],
     ) -> None:
         sysfs = Sysfs()
+        # One store for both doors, so that its figures are of all files.
+        self.cdi = CdiStore(config.dra.driver)
         self.ledger = Ledger()
         self.records = Records(config.node.state_dir / "claims")
         self.given = given_shelf(config.node.state_dir / "ledger")
         self.stock = Stock(config.generic, driver=config.dra.driver, folder=config.node.state_dir)
-        self.gpus = _gpus(config, self._lent)
+        self.nvml: Counted | None = None
+        self.gpus = self._gpus(config)
         self.holders = NicHolders(self.records, self.given)
         self.nics = Nics(
             self.holders,
@@ -101,27 +109,28 @@ class Holdings:
         self.loans.reload(config.nic.groups)
         self.discovery.reload(config.nic)
 
+    def _gpus(self, config: Config) -> Gpus | None:
+        if not config.gpu.enabled:
+            return None
+
+        def open_nvml() -> Nvml:
+            # Imported here: it loads NVIDIA's bindings, which a node without GPUs does not pay for.
+            from berth.host.nvml.owner import Nvml as Owner
+
+            owner = Owner(
+                library=str(config.gpu.library or ""), hold=config.gpu.session is Session.HOLD
+            )
+            self.nvml = owner
+            return owner
+
+        return Gpus(config.gpu, open_nvml=open_nvml, folder=config.node.state_dir, lent=self._lent)
+
     def _lent(self) -> Mapping[str, str]:
         return self.bindings.lent()
 
     def _look_at_gpus(self) -> None:
         if self.gpus is not None:
             self.gpus.look_again()
-
-
-def _gpus(config: Config, lent: Callable[[], Mapping[str, str]]) -> Gpus | None:
-    if not config.gpu.enabled:
-        return None
-    return Gpus(
-        config.gpu, open_nvml=lambda: _nvml(config), folder=config.node.state_dir, lent=lent
-    )
-
-
-def _nvml(config: Config) -> Nvml:
-    # Imported here: it loads NVIDIA's bindings, which a node without GPUs does not pay for.
-    from berth.host.nvml.owner import Nvml as Owner
-
-    return Owner(library=str(config.gpu.library or ""), hold=config.gpu.session is Session.HOLD)
 
 
 def _exists(sysfs: Sysfs, identity: str) -> bool:

@@ -19,6 +19,7 @@ from berth.errors import ConfigError, Faults
 from berth.generic.explain import explain, path_of
 from berth.generic.matching import wanted
 from berth.host.devnodes import NodeReader
+from berth.model.meter import Tally
 from berth.node.forgetting import forget
 from berth.node.gpus import Gpus
 from berth.node.views import (
@@ -50,6 +51,9 @@ class Operator:
     Args:
         file: The configuration in force.
         supervisor: Whose plugins are told.
+
+    Attributes:
+        reloads: Counts reloads, by result: ``taken`` or ``refused``.
     """
 
     def __init__(
@@ -60,11 +64,17 @@ class Operator:
         supervisor: Supervisor,
         systemd: Systemd,
     ) -> None:
+        self.reloads = Tally("result")
         self._parts = parts
         self._file = file
         self._supervisor = supervisor
         self._systemd = systemd
         self._started = trio.current_time()
+
+    @property
+    def digest(self) -> str:
+        """The beginning of the SHA-256 of the file in force."""
+        return self._file.digest
 
     def verbs(self) -> Mapping[str, Verb]:
         """What the operator's command may ask."""
@@ -154,12 +164,14 @@ class Operator:
         try:
             file = await trio.to_thread.run_sync(read_config, self._file.path)
         except Faults as error:
+            self.reloads.add("refused")
             _log.error("reload refused, the old settings stay", reason=error)
             raise
         finally:
             self._systemd.ready(str(self._supervisor.statistics()))
         view = reload_view(self._parts.config, file.config, path=file.path, warnings=file.warnings)
         self._file = file
+        self.reloads.add("taken")
         self._parts.reload(file.config)
         _log.info(
             "reloaded",

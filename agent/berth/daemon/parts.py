@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import attrs
+import trio
 
-from berth.cdi.store import CdiStore
 from berth.config.schema import Config
 from berth.daemon.claimwork import ClaimWork
 from berth.daemon.healthwork import HealthWork
@@ -22,8 +22,12 @@ from berth.dra.healthreport import Place, places_of
 from berth.dra.plugin import DraPlugin
 from berth.dra.publisher import Publisher
 from berth.dra.registration import Places
+from berth.health.changes import CLAIM, LIST, STREAM
 from berth.health.taints import Rules
 from berth.host.scan import read_boot_id
+from berth.metrics.api import Traffic
+from berth.metrics.claims import MeteredClaims
+from berth.metrics.hooks import MeteredHooks
 from berth.model.pod import Sandbox
 from berth.nic.config.group import policies_of
 from berth.node.allotments import Allotments
@@ -80,23 +84,29 @@ class Parts:
             config,
             self.held,
             inquiry=self.inquiry,
+            told=self.told(CLAIM),
             api=self.gateway,
             closed=self.closed,
             troubles=self.troubles,
             boot_id=boot_id,
         )
-        pods = PodResources(thread, root=config.kubelet.root)
+        self.traffic = Traffic()
+        self.metered = MeteredClaims(self.work.claims, self.held.records.get)
+        pods = self.pods = PodResources(thread, root=config.kubelet.root)
         self.running = Running(ended=self._ended)
         self.books = self._bookkeeping(pods, boot_id)
         self.hooks = self._hooks(pods)
+        self.metered_hooks = MeteredHooks(self.hooks)
+        self.nri_losses = 0
         self.dra = DraPlugin(
             thread=thread,
             places=Places(root=config.kubelet.root, driver=config.dra.driver),
-            claims=self.work.claims,
+            claims=self.metered,
             health=HealthStreams(
                 self.care.health.state,
                 places=self._judged,
                 news=(self.publisher, self.held.discovery.inventory, self.held.records.changes),
+                told=self.told(STREAM),
             ),
             private=runtime,
             inherited=inherited,
@@ -109,7 +119,13 @@ class Parts:
             private=runtime,
             folder=config.plugin.folder,
             pods=pods,
+            told=self.told(LIST),
         )
+
+    def told(self, sink: str) -> Callable[[Iterable[str]], None]:
+        """Takes note that a reader of verdicts was told of devices."""
+        changes = self.care.health.changes
+        return lambda names: changes.told(sink, names, trio.current_time())
 
     def _allotments(self, boot_id: str) -> Allotments:
         """Who lists devices, and gives them to containers that ask for resources."""
@@ -117,7 +133,7 @@ class Parts:
             self.held.given,
             ledger=self.held.ledger,
             inventory=self.held.discovery.inventory,
-            files=PluginFiles(CdiStore(self.config.dra.driver)),
+            files=PluginFiles(self.held.cdi),
             boot_id=boot_id,
             occupancy=self.held.occupancy,
             loans=self.held.loans,
@@ -177,6 +193,7 @@ class Parts:
 
     def tell_nri(self, state: PluginState) -> None:
         """The NRI connection is like this now."""
+        self.nri_losses += self.nri.get().synchronized and not state.synchronized
         self.nri.set(state)
         self.closed.set("" if state.synchronized else state.reason)
 

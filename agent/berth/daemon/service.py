@@ -21,6 +21,7 @@ from berth import __version__
 from berth.config.schema import Config
 from berth.control import ControlServer
 from berth.daemon.configfile import ConfigFile
+from berth.daemon.monitoring import Monitoring, is_wanted
 from berth.daemon.offering import Offering
 from berth.daemon.operator import Operator
 from berth.daemon.parts import Parts
@@ -28,8 +29,10 @@ from berth.dra.history import NodeHistory
 from berth.dra.nodename import choose_node
 from berth.dra.publisher import Publisher
 from berth.errors import KubeError
+from berth.health.changes import SLICE
 from berth.kube.server import open_server
 from berth.kube.sources import CredentialSettings
+from berth.metrics.api import MeteredApi
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Door
 from berth.node.ledger import Hold
@@ -87,6 +90,9 @@ class Daemon:
         self._operator = Operator(
             self._parts, file, supervisor=self._supervisor, systemd=self._systemd
         )
+        self._monitoring = Monitoring(
+            self._parts, supervisor=self._supervisor, operator=self._operator
+        )
 
     async def run(self) -> None:
         """Serve until told to stop.
@@ -102,6 +108,7 @@ class Daemon:
             nursery.start_soon(self._offering.run)
             await nursery.start(self._supervisor.run)
             self._systemd.ready(str(self._supervisor.statistics()))
+            self._monitoring.ready = True
             _log.info("ready", version=__version__, plugins=self._supervisor.statistics())
             nursery.start_soon(self._tell_status)
             nursery.start_soon(self._end_for_renewal, nursery.cancel_scope)
@@ -128,7 +135,7 @@ class Daemon:
                 name=NRI_NAME,
                 index=NRI_INDEX,
                 timeout_s=config.nri.timeout_s,
-                hooks=self._parts.hooks,
+                hooks=self._parts.metered_hooks,
                 tell=self._parts.tell_nri,
             )
             plugins.append(Plugin(name="nri", run=nri.run))
@@ -136,6 +143,8 @@ class Daemon:
             plugins.append(Plugin(name="dra", run=self._parts.dra.run, drain=self._parts.dra.drain))
             plugins.append(Plugin(name="slices", run=self._run_slices))
         plugins += self._parts.door.plugins()
+        if is_wanted(config.metrics):
+            plugins.append(Plugin(name="metrics", run=self._run_metrics))
         return tuple(plugins)
 
     async def _run_node(
@@ -161,6 +170,11 @@ class Daemon:
             nursery.start_soon(self._settle_door)
             task_status.started()
 
+    async def _run_metrics(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        await self._monitoring.run(task_status=task_status)
+
     async def _settle_door(self) -> None:
         """Decide what ``door = "auto"`` means, by whether kubelet takes our registration in time.
 
@@ -184,7 +198,7 @@ class Daemon:
         while True:
             try:
                 async with open_server(_credentials(self._parts.config)) as server:
-                    self._parts.gateway.connect(server)
+                    self._parts.gateway.connect(MeteredApi(server, self._parts.traffic))
                     _log.info(
                         "API server known", server=server.identity.server, by=server.identity.source
                     )
@@ -218,6 +232,7 @@ class Daemon:
                 identity=self._parts.gateway.identity,
                 host_name=socket.gethostname(),
             ),
+            told=self._parts.told(SLICE),
             history=NodeHistory(Folder(self._parts.config.node.state_dir)),
             kind="profile" if self._parts.config.gpu.partition_type else "",
         )
@@ -287,6 +302,7 @@ class Daemon:
             _log.warning("GPUs are offered again once berthd is started anew", library=found)
 
     async def _stop(self, scope: trio.CancelScope) -> None:
+        self._monitoring.ready = False
         self._systemd.stopping("draining")
         _log.info("stopping", grace_s=DRAIN_S)
         await self._supervisor.stop(grace_s=DRAIN_S)

@@ -6,7 +6,7 @@ The private server lives as long as the endpoint. Public sockets come and go wit
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,7 @@ import trio
 from berth.deviceplugin.listing import compare_ids
 from berth.deviceplugin.registration import Registration, RegistrationState
 from berth.deviceplugin.service import Counter, DevicePluginService, ServiceStatistics
+from berth.model.meter import Tally
 from berth.model.resource import Resource
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.grpcbridge import GrpcServer
@@ -35,6 +36,7 @@ class Endpoint:
         resource: What to offer at first; `feed` takes what comes later.
         counter: Who gives its units out.
         private: Folder for grpcio's own sockets, which nobody else writes.
+        told: Told the devices of which a list said something else than the one before.
 
     Raises:
         HostError: The path of a private socket would be too long.
@@ -49,11 +51,12 @@ class Endpoint:
         resource: Resource,
         counter: Counter,
         private: Path,
+        told: Callable[[Iterable[str]], object] = tuple,
     ) -> None:
         self.name = resource.name
         self.feed: Latest[Resource] = Latest(resource)
         """The resource, as kubelet is to see it."""
-        self._service = DevicePluginService(self.feed, counter)
+        self._service = DevicePluginService(self.feed, counter, told=told)
         backend = private_path(private, "deviceplugin")
         self._server = GrpcServer(thread, path=backend, services=(self._service.service(),))
         self._registration = Registration(
@@ -70,6 +73,11 @@ class Endpoint:
     def state(self) -> Latest[RegistrationState]:
         """How it fares at kubelet."""
         return self._registration.state
+
+    @property
+    def tries(self) -> Tally:
+        """Tries to register, by result."""
+        return self._registration.tries
 
     @property
     def socket(self) -> Path | None:

@@ -11,7 +11,7 @@ Source: GH §5.1; cases.md 1; `berth.deviceplugin.registration`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -46,6 +46,7 @@ class ResourceStatistics:
     Attributes:
         units: Ids that are listed.
         healthy: How many of them a new pod may get.
+        tries: How often it was tried to register it, by result.
     """
 
     name: str
@@ -53,6 +54,7 @@ class ResourceStatistics:
     healthy: int
     state: RegistrationState
     service: ServiceStatistics
+    tries: Mapping[tuple[str, ...], float] = attrs.field(factory=dict)
 
     def __str__(self) -> str:
         return f"{self.name} {self.state}, {self.healthy} of {self.units} healthy"
@@ -110,6 +112,7 @@ class PluginDoor:
         private: Folder for grpcio's own sockets, which nobody else writes.
         folder: Kubelet's folder of device plugins; it is kubelet's to make.
         pods: Whom to ask what kubelet's books say; ``None`` where nobody is asked.
+        told: Told the devices of which a list said something else than the one before.
     """
 
     def __init__(
@@ -121,6 +124,7 @@ class PluginDoor:
         private: Path,
         folder: Path = FOLDER,
         pods: PodResources | None = None,
+        told: Callable[[Iterable[str]], object] = tuple,
     ) -> None:
         self.endpoints: Latest[Mapping[str, Endpoint]] = Latest({})
         """The endpoint of each resource that is offered now."""
@@ -130,6 +134,7 @@ class PluginDoor:
         self._private = private
         self._folder = folder
         self._pods = pods
+        self._told = told
         self._scopes: dict[str, trio.CancelScope] = {}
 
     def plugins(self) -> tuple[Plugin, ...]:
@@ -217,6 +222,7 @@ class PluginDoor:
             resource=resource,
             counter=self._counter,
             private=self._private,
+            told=self._told,
         )
 
 
@@ -233,4 +239,5 @@ def _figures(endpoint: Endpoint) -> ResourceStatistics:
         healthy=sum(unit.healthy for unit in units),
         state=endpoint.state.get(),
         service=endpoint.statistics(),
+        tries=endpoint.tries.series(),
     )

@@ -18,6 +18,7 @@ import trio
 
 from berth.deviceplugin.listing import read_allocatable, read_pods
 from berth.errors import HostError
+from berth.model.meter import Timing
 from berth.model.resource import PodUsages, Usage
 from berth.pb import podresources_v1_pb2 as pb
 from berth.runtime.asyncthread import AsyncioThread
@@ -44,11 +45,15 @@ class PodResources:
     Args:
         thread: The loop on which grpcio runs.
         root: Kubelet's root directory.
+
+    Attributes:
+        seconds: How long kubelet took, by result: ``ok``, ``late``, or gRPC's word.
     """
 
     def __init__(self, thread: AsyncioThread, *, root: Path) -> None:
         self.path = root / "pod-resources" / "kubelet.sock"
         """Kubelet's socket; a new one means that kubelet has restarted."""
+        self.seconds = Timing("result")
         self._thread = thread
 
     def socket(self) -> SocketId | None:
@@ -117,17 +122,26 @@ class PodResources:
         return read_allocatable(answer)
 
     async def _ask(self, method: str, request: Message, reply: type[ReplyT]) -> ReplyT:
+        began = trio.current_time()
+
+        def answered(result: str) -> None:
+            self.seconds.observe(trio.current_time() - began, result)
+
         with trio.move_on_after(ANSWER_S):
             try:
                 async with open_channel(self._thread, self.path) as channel:
-                    return await channel.unary(f"/{SERVICE}/{method}", request, reply)
+                    answer = await channel.unary(f"/{SERVICE}/{method}", request, reply)
             except RpcError as error:
+                answered(error.code.name.lower())
                 raise HostError(
                     str(self.path),
                     f"kubelet does not answer {method}: {error.found}",
                     rule=error.code.name,
                     mend=_MENDS.get(error.code, ""),
                 ) from error
+            answered("ok")
+            return answer
+        answered("late")
         raise HostError(str(self.path), f"kubelet did not answer {method} within {ANSWER_S:.0f} s")
 
 

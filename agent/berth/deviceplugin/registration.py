@@ -28,6 +28,7 @@ import trio
 from berth.deviceplugin.messages import REGISTER, register_request
 from berth.deviceplugin.places import KUBELET, Places, places_for
 from berth.errors import BerthError
+from berth.model.meter import Tally
 from berth.pb import deviceplugin_v1beta1_pb2 as pb
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.backoff import BackOff
@@ -102,6 +103,8 @@ class Registration:
     ) -> None:
         self.state: Latest[RegistrationState] = Latest(RegistrationState())
         """How it fares."""
+        self.tries = Tally("result")
+        """Tries to register: ``ok`` or ``error``."""
         self._thread = thread
         self._folder = folder
         self._driver = driver
@@ -239,8 +242,13 @@ class Registration:
     async def _ask(self, places: Places) -> None:
         """Tell kubelet of the resource; it calls us before it answers."""
         request = register_request(endpoint=places.own.name, resource=self._resource)
-        async with open_channel(self._thread, places.kubelet) as channel:
-            await channel.unary(REGISTER, request, pb.Empty)
+        result = "error"
+        try:
+            async with open_channel(self._thread, places.kubelet) as channel:
+                await channel.unary(REGISTER, request, pb.Empty)
+            result = "ok"
+        finally:
+            self.tries.add(result)
 
     async def _wait_lost(self, places: Places) -> str:
         """Wait until the list is dropped although kubelet is there, or until it is doubted."""

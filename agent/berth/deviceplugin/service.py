@@ -9,6 +9,7 @@ Source: KC §2.2.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 import attrs
@@ -74,11 +75,19 @@ class ServiceStatistics:
         allocated: Containers that got what they asked for.
         refused: Those that did not.
         lists: Lists that were sent.
+        faulty: Those of them that lack units, since kubelet would not take these.
     """
 
     allocated: int = 0
     refused: int = 0
     lists: int = 0
+    faulty: int = 0
+
+
+def _changed(before: Resource | None, now: Resource) -> Iterable[str]:
+    """Devices of which a new pod may have more or fewer units than before."""
+    known = {unit.id: unit.healthy for unit in before.units} if before is not None else {}
+    return {unit.device for unit in now.units if known.get(unit.id, True) is not unit.healthy}
 
 
 class DevicePluginService:
@@ -87,15 +96,23 @@ class DevicePluginService:
     Args:
         feed: The resource, as it is now.
         counter: Who gives its units out.
+        told: Told the devices of which a list said something else than the one before.
     """
 
-    def __init__(self, feed: Latest[Resource], counter: Counter) -> None:
+    def __init__(
+        self,
+        feed: Latest[Resource],
+        counter: Counter,
+        *,
+        told: Callable[[Iterable[str]], object] = tuple,
+    ) -> None:
         self.watchers: Latest[int] = Latest(0)
         """Streams on which lists are sent now; kubelet keeps one."""
         self.allocations: Latest[int] = Latest(0)
         """Containers that are being given something now."""
         self._feed = feed
         self._counter = counter
+        self._tell_changed = told
         self._statistics = ServiceStatistics()
         self._told: tuple[str, ...] = ()
         self._listed: tuple[Resource, Listing] | None = None
@@ -157,6 +174,7 @@ class DevicePluginService:
                 code=Status.RESOURCE_EXHAUSTED,
             )
         sent: pb.ListAndWatchResponse | None = None
+        before: Resource | None = None
         self.watchers.set(self.watchers.get() + 1)
         try:
             async for resource in self._feed.changes():
@@ -164,7 +182,9 @@ class DevicePluginService:
                 if listing.answer != sent:
                     await send(listing.answer)
                     sent = listing.answer
-                    self._count(lists=1)
+                    self._tell_changed(_changed(before, resource))
+                    before = resource
+                    self._count(lists=1, faulty=bool(listing.faults))
         finally:
             self.watchers.set(self.watchers.get() - 1)
 

@@ -94,6 +94,7 @@ class HealthStreams:
             (`healthreport.places_of`); asked at each message and each piece of news.
         news: What changes when those devices may have.
         clock: Gives seconds since 1970.
+        told: Told the devices of which a message said something else than the one before.
     """
 
     def __init__(
@@ -103,11 +104,13 @@ class HealthStreams:
         places: Callable[[], Iterable[Place]],
         news: Iterable[Latest[Any]] = (),
         clock: Callable[[], float] = time.time,
+        told: Callable[[Iterable[str]], object] = tuple,
     ) -> None:
         self._state = state
         self._news: tuple[Latest[Any], ...] = (state, *news)
         self._places = places
         self._clock = clock
+        self._tell_changed = told
         self._streams: list[_Stream] = []
         self._last = Told()
         self._made: tuple[HealthState, tuple[Place, ...], tuple[DeviceReport, ...]] | None = None
@@ -200,6 +203,10 @@ class HealthStreams:
                 f"a message was not taken within {limit_s:.0f} s",
                 code=Status.DEADLINE_EXCEEDED,
             )
+        before = {report.place: report for report in stream.told.reports}
+        self._tell_changed(
+            report.place.device for report in reports if before.get(report.place) != report
+        )
         stream.told = told
         self._sent[stream.dialect.version] += 1
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -33,7 +34,12 @@ from berth.dra.slices import PoolPlan, Verb
 from berth.dra.tainting import NOTES_SINCE
 from berth.dra.writer import Ending, SliceWriter
 from berth.errors import KubeError
-from berth.kube.api import KubeApi, ServerVersion, SliceEvent, WatchInterrupted
+from berth.kube.api import (
+    KubeApi,
+    ServerVersion,
+    SliceEvent,
+    WatchInterrupted,
+)
 from berth.kube.slices import Owner
 from berth.model.device import RETURNING, CounterSet, Device
 from berth.model.inventory import Inventory
@@ -72,6 +78,10 @@ class PublisherStatistics:
         writes: Requests that changed something.
         failures: Failures in a row.
         remarks: What an operator should know of the slices, one sentence each.
+        restored: Slices that were put back as they had been, by pool.
+        dropped: How many places there are at which the server did not keep what was written, by
+            field.
+        taints: How many there are on our devices, by key and effect.
     """
 
     state: str
@@ -82,6 +92,9 @@ class PublisherStatistics:
     writes: int
     failures: int
     remarks: tuple[str, ...] = ()
+    restored: Mapping[tuple[str, ...], float] = attrs.field(factory=dict)
+    dropped: Mapping[str, int] = attrs.field(factory=dict)
+    taints: Mapping[tuple[str, str], int] = attrs.field(factory=dict)
 
 
 class Publisher:
@@ -96,6 +109,7 @@ class Publisher:
         kind: Attribute by which the server is told what part of its whole a device is; empty: it
             is not told which.
         chance: Gives random numbers from 0 up to 1, which spread the pauses.
+        told: Told the devices whose taints were written otherwise than before.
     """
 
     def __init__(
@@ -108,6 +122,7 @@ class Publisher:
         history: NodeHistory,
         kind: str = "",
         chance: Callable[[], float] = _chance,
+        told: Callable[[Iterable[str]], object] = tuple,
     ) -> None:
         self._api = api
         self._inventory = inventory
@@ -116,7 +131,7 @@ class Publisher:
         self._chance = chance
         # Nothing is written before the Node object gave its UID (`_find_node`).
         origin = Origin(driver=driver, owner=Owner(name=choice.name, uid=""), kind=kind)
-        self._writer = SliceWriter(api, origin)
+        self._writer = SliceWriter(api, origin, told=told)
         self._paces: dict[str, Pace] = {}
         self._problems = {_SERVER: "waiting for the Node object"}
         self._changed = trio.Event()
@@ -176,6 +191,14 @@ class Publisher:
             writes=self._writer.writes,
             failures=max((pace.retry.failures for pace in self._paces.values()), default=0),
             remarks=self._writer.remarks(),
+            restored=self._writer.restored.series(),
+            dropped=self._writer.dropped(),
+            taints=Counter(
+                (str(taint.get("key")), str(taint.get("effect")))
+                for item in self._writer.observed.slices()
+                for device in item.devices
+                for taint in device.get("taints") or ()
+            ),
         )
 
     async def _wait_node(self) -> None:

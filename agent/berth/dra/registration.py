@@ -64,11 +64,13 @@ class RegistrationState:
         registered: Whether kubelet took the driver when it last asked.
         reason: Why not; empty when it did.
         times: How often it took it.
+        refusals: How often it did not.
     """
 
     registered: bool
     reason: str
     times: int = 0
+    refusals: int = 0
 
     def __str__(self) -> str:
         return "registered" if self.registered else f"not registered, {self.reason}"
@@ -138,13 +140,15 @@ class Registration:
         self, request: pb.RegistrationStatus, _call: Call
     ) -> pb.RegistrationStatusResponse:
         await trio.lowlevel.checkpoint()
-        times = self.state.get().times
+        before = self.state.get()
         if request.plugin_registered:
-            self.state.set(RegistrationState(registered=True, reason="", times=times + 1))
-            _log.info("registered with kubelet", driver=self._places.driver, times=times + 1)
+            now = attrs.evolve(before, registered=True, reason="", times=before.times + 1)
+            self.state.set(now)
+            _log.info("registered with kubelet", driver=self._places.driver, times=now.times)
         else:
             reason = f"kubelet says: {excerpt(request.error) or 'nothing'}"
-            self.state.set(RegistrationState(registered=False, reason=reason, times=times))
+            refusals = before.refusals + 1
+            self.state.set(attrs.evolve(before, registered=False, reason=reason, refusals=refusals))
             _log.warning(
                 "kubelet does not take the driver, it will ask again", reason=request.error
             )

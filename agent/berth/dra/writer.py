@@ -7,9 +7,11 @@ plan starts from what is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import trio
@@ -27,10 +29,12 @@ from berth.kube.api import KubeApi, SliceQuery
 from berth.kube.compare import differences
 from berth.kube.slices import GROUPS, Slice
 from berth.model.device import CounterSet, Device
+from berth.model.meter import Tally
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 
 INVALID: Final = 422
+_INDEX: Final = re.compile(r"\[\d+\]")
 _STALE: Final = frozenset({404, 409})
 _SHOWN: Final = 5
 _NO_TAINTS: Final = "the API server drops taints: its feature gate DRADeviceTaints is off"
@@ -52,9 +56,12 @@ class SliceWriter:
     Args:
         api: The API server.
         origin: Who publishes.
+        told: Told the devices whose taints were written otherwise than before.
     """
 
-    def __init__(self, api: KubeApi, origin: Origin) -> None:
+    def __init__(
+        self, api: KubeApi, origin: Origin, *, told: Callable[[Iterable[str]], object] = tuple
+    ) -> None:
         self.refusals: Latest[Mapping[str, Refusal]] = Latest({})
         """Devices that the server does not take, by name."""
         self.query = SliceQuery(driver=origin.driver, node_name=origin.node_name)
@@ -62,10 +69,15 @@ class SliceWriter:
         self.origin = origin
         self.writes = 0
         """Requests so far that changed something."""
+        self.restored = Tally("pool")
+        """Slices that were put back as they had been, since others had changed or deleted them."""
         self._api = api
+        self._told = told
+        self._taints: Mapping[str, list[tuple[Any, Any, Any]]] = {}
         self._quarantine = Quarantine()
         self._devices: Mapping[str, Device] = {}
         self._editions: dict[str, Edition] = {}
+        self._settled: dict[str, Edition] = {}
         self._accepted: dict[tuple[str, int], Accepted] = {}
         self._groups_dropped = False
         self._taints_dropped = False
@@ -102,13 +114,21 @@ class SliceWriter:
         )
         for item in plans:
             if not item.writes and item.edition is not None:
-                self._editions[item.pool] = item.edition
+                self._editions[item.pool] = self._settled[item.pool] = item.edition
         return plans
 
     def remarks(self) -> tuple[str, ...]:
         """What an operator should know of the slices as they stand, one sentence each."""
         found = foreign_taints(self.observed.slices())
         return (_NO_TAINTS, *found) if self._taints_dropped else found
+
+    def dropped(self) -> Mapping[str, int]:
+        """At how many places the server did not keep what was written, by field."""
+        return Counter(
+            _INDEX.sub("[]", difference.path)
+            for item in self._accepted.values()
+            for difference in differences(item.sent, item.got)
+        )
 
     def try_again(self) -> None:
         """Forget what the server dropped: it is another one now, or has another version."""
@@ -133,10 +153,15 @@ class SliceWriter:
         began = trio.current_time()
         if due.edition is not None:
             self._editions[due.pool] = due.edition
+            if self._settled.pop(due.pool, None) == due.edition:
+                # It was written whole, and is to be nothing else.
+                self.restored.add(due.pool, by=len(due.writes))
         for item in due.writes:
             ending = await self._write_one(due.pool, item)
             if ending is not Ending.DONE:
                 return ending
+        if due.edition is not None:
+            self._settled[due.pool] = due.edition
         _tell(due, took_s=trio.current_time() - began)
         return Ending.DONE
 
@@ -153,7 +178,22 @@ class SliceWriter:
             return self._judge(error, item)
         self.writes += 1
         self.observed.wrote(got)
+        self._tell_taints(item.slice)
         return self._learn(pool, item, got)
+
+    def _tell_taints(self, written: Slice) -> None:
+        """Tell which devices have other taints than were written before."""
+        taints = {
+            str(device["name"]): [
+                (taint.get("key"), taint.get("value"), taint.get("effect"))
+                for taint in device.get("taints") or ()
+            ]
+            for device in written.devices
+        }
+        self._told([name for name in taints if taints[name] != self._taints.get(name, [])])
+        self._taints = {
+            name: taints.get(name, self._taints.get(name, [])) for name in self._devices
+        }
 
     def _judge(self, error: KubeError, item: Write) -> Ending:
         """Tell a refusal that has a remedy here from a failure, which is raised again."""

@@ -20,6 +20,7 @@ import pyudev
 import trio
 
 from berth.errors import HostError
+from berth.model.meter import Tally
 
 SUBSYSTEMS: Final = ("pci", "infiniband")
 """What is listened to for NICs."""
@@ -47,6 +48,25 @@ class Uevent:
     action: str
     subsystem: str = ""
     path: str = ""
+
+
+class Heard:
+    """What the monitors of this process have heard; they come and go with who listens.
+
+    Attributes:
+        events: Counts events, once for each monitor that heard them.
+        overflows: Counts losses of some.
+        listeners: Tasks that wait for events now.
+    """
+
+    def __init__(self) -> None:
+        self.events = Tally("subsystem")
+        self.overflows = Tally()
+        self.listeners = 0
+
+
+HEARD: Final = Heard()
+"""All of it."""
 
 
 def source() -> str:
@@ -91,11 +111,15 @@ class UeventMonitor:
         Raises:
             HostError: Events were lost and the kernel gives no new socket.
         """
-        while True:
-            await trio.lowlevel.wait_readable(self._monitor.fileno())
-            events = self.receive_nowait()
-            if events:
-                return events
+        HEARD.listeners += 1
+        try:
+            while True:
+                await trio.lowlevel.wait_readable(self._monitor.fileno())
+                events = self.receive_nowait()
+                if events:
+                    return events
+        finally:
+            HEARD.listeners -= 1
 
     def receive_nowait(self) -> tuple[Uevent, ...]:
         """Give the events that are there, none if none are; raises as `receive` does."""
@@ -103,9 +127,11 @@ class UeventMonitor:
         try:
             while (device := self._monitor.poll(timeout=0)) is not None:
                 events.append(_event(device))
+                HEARD.events.add(events[-1].subsystem)
         except OSError:
             # The queue overflowed; from here on every read fails, so the monitor is made anew.
             self._monitor = self._open()
+            HEARD.overflows.add()
             events.append(Uevent(action="overflow"))
         return tuple(events)
 

@@ -12,7 +12,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import trio
+
+from berth.errors import HostError
 from berth.metadata.document import RequestMetadata, container_path, render
+from berth.model.meter import Tally, Timing
 from berth.runtime.files import host_error, make_folder, write_file
 from berth.runtime.threads import run_in_thread
 
@@ -23,9 +27,19 @@ class MetadataStore:
     Args:
         driver: The driver's name.
         kubelet_root: Kubelet's root folder.
+
+    Attributes:
+        seconds: How long writes took.
+        writes: Those that succeeded.
+        write_errors: First writes of a file that failed.
+        update_errors: Later ones that did.
     """
 
     def __init__(self, driver: str, kubelet_root: Path) -> None:
+        self.seconds = Timing()
+        self.writes = Tally()
+        self.write_errors = Tally()
+        self.update_errors = Tally()
         self._driver = driver
         self._folder = kubelet_root / "plugins" / driver / "dra-device-metadata"
 
@@ -44,7 +58,15 @@ class MetadataStore:
             HostError: The folder is missing, full or read-only; the old file stands.
         """
         content = render(metadata, driver=self._driver)
-        await run_in_thread("files", _write, self.path(metadata), content)
+        began = trio.current_time()
+        try:
+            await run_in_thread("files", _write, self.path(metadata), content)
+        except HostError:
+            (self.update_errors if metadata.generation > 1 else self.write_errors).add()
+            raise
+        finally:
+            self.seconds.observe(trio.current_time() - began)
+        self.writes.add()
 
     async def remove(self, claim_uid: str) -> None:
         """Take away every file of the claim; none is no fault.

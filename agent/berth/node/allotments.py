@@ -338,6 +338,7 @@ class Allotments:
         for hold in conflict.holders:
             holder = hold.holder
             if isinstance(holder, ClaimRef):
+                self._ledger.refusals.add("plugin", "claim")
                 raise ClaimError(
                     conflict.wanted.device,
                     f"is held by claim {holder} ({holder.uid})",
@@ -346,6 +347,7 @@ class Allotments:
             old = self._given.get(holder.uid)
             names = {device.peripheral.name for device in old.devices} if old is not None else ()
             if old is None or conflict.wanted.device not in names:
+                self._ledger.refusals.add("plugin", "hardware")
                 raise ClaimError(conflict.wanted.device, f"shares its hardware with {holder}")
             found.append(old)
         return tuple(found)

@@ -10,7 +10,7 @@ Source: network.md §5; KC §7 for the entry and for how a refusal reads.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
 import attrs
@@ -19,7 +19,7 @@ import trio
 from berth.errors import ClaimError, KubeError
 from berth.health.verdict import Verdict
 from berth.kube.api import KubeApi
-from berth.kube.status import DeviceStatus
+from berth.kube.status import ConditionStatus, DeviceStatus
 from berth.model.claim import ClaimRef
 from berth.node.claimconditions import device_status
 from berth.node.inquiry import Inquiry
@@ -65,6 +65,7 @@ class ClaimStatus:
         manager: Field manager of the apply.
         records: The claims whose devices are judged.
         inquiry: Tells how devices are; ``None`` where nobody judges them.
+        told: Told the devices of whose health a status said something else than the one before.
     """
 
     def __init__(
@@ -75,12 +76,14 @@ class ClaimStatus:
         manager: str,
         records: Shelf[ClaimRecord] | None = None,
         inquiry: Inquiry | None = None,
+        told: Callable[[Iterable[str]], object] = tuple,
     ) -> None:
         self._api = api
         self._driver = driver
         self._manager = manager
         self._records = records
         self._inquiry = inquiry
+        self._tell_changed = told
         self._due: dict[str, _Due] = {}
         self._told: dict[str, _Due] = {}
         self._judged: dict[str, Mapping[str, Verdict]] = {}
@@ -193,6 +196,7 @@ class ClaimStatus:
         await self._api.apply_claim_status(
             due.ref, due.devices, driver=self._driver, manager=self._manager
         )
+        self._tell_changed(_changed(self._told.get(uid), due))
         # It may have been forgotten meanwhile, and then its next life is told from the beginning.
         newest = self._due.get(uid)
         if newest is not None:
@@ -254,6 +258,21 @@ def _steady(now: Verdict, before: Verdict | None) -> Verdict:
 def _is_same(due: _Due, told: _Due | None) -> bool:
     """Whether there is nothing new in it."""
     return told is not None and _by_key(_keep_times(due, told)) == _by_key(told)
+
+
+def _changed(told: _Due | None, due: _Due) -> Iterable[str]:
+    """Devices of whose health there is something else in it."""
+    before = _healths(told) if told is not None else {}
+    return [name for name, health in _healths(due).items() if before.get(name) != health]
+
+
+def _healths(due: _Due) -> Mapping[str, tuple[ConditionStatus, str]]:
+    return {
+        one.device: (condition.status, condition.reason)
+        for one in due.devices
+        for condition in one.conditions
+        if condition.type == "Healthy"
+    }
 
 
 def _by_key(due: _Due) -> Mapping[tuple[str, str, str | None], DeviceStatus]:

@@ -27,6 +27,7 @@ from berth.host.sysfs import Sysfs
 from berth.host.uevents import ProductNames, Uevent
 from berth.model.device import CounterSet, Exclusion
 from berth.model.inventory import Inventory
+from berth.model.meter import Tally
 from berth.model.peripheral import Door, Peripheral
 from berth.node.given import Given
 from berth.node.journal import InventoryJournal
@@ -106,6 +107,9 @@ class Discovery:
         given: What the device plugin gave.
         scanner: Looks at the machine; ``None`` for one over ``sysfs``.
         watch: Listens to the machine.
+
+    Attributes:
+        rescans: Counts looks at the machine, by why: ``changed`` or ``asked``.
     """
 
     def __init__(
@@ -125,6 +129,7 @@ class Discovery:
         watch: Watch = watch_machine,
     ) -> None:
         self.inventory: Latest[Inventory] = Latest(Inventory())
+        self.rescans = Tally("cause")
         self._records = records
         self._driver = driver
         self._stocks = tuple(stocks)
@@ -153,10 +158,13 @@ class Discovery:
         self._asked = 0
         self._answered = 0
 
-    async def look(self) -> Snapshot:
+    async def look(self, *, cause: str = "asked") -> Snapshot:
         """Look at the machine, and tell the inventory; the look begins after the call.
 
         Waits while the kernel's tables change faster than they can be read.
+
+        Args:
+            cause: Why, for the figures.
 
         Raises:
             HostError: The machine could not be read; the last inventory stays.
@@ -168,6 +176,7 @@ class Discovery:
                 self._shared += 1
                 return self._last
             self._begun += 1
+            self.rescans.add(cause)
             number, asked, began = self._begun, self._asked, trio.current_time()
             snapshot = self._judge(await self._scan())
             self._done, self._answered = number, asked
@@ -244,7 +253,7 @@ class Discovery:
         backoff = BackOff(first_s=0.2, most_s=30.0)
         while True:
             try:
-                await self.look()
+                await self.look(cause="changed")
             except BerthError as error:
                 backoff, delay_s = backoff.next_delay()
                 _log.warning("machine not read, trying again", reason=error, in_s=delay_s)

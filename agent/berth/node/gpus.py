@@ -32,6 +32,7 @@ from berth.host.sysfs import PciFunction, Sysfs
 from berth.host.uevents import UeventMonitor
 from berth.model.device import CounterSet
 from berth.model.gpu import Driver, Gpu
+from berth.model.meter import Tally
 from berth.model.peripheral import Door, Peripheral
 from berth.node.document import KnownGpus, gpus_from_bytes, to_bytes
 from berth.node.gpulinks import GpuLinks
@@ -107,6 +108,7 @@ class Gpus:
         warnings: What an operator should know.
         layouts: The driver's GPUs and their parts, in sickness and in health.
         renewal: Tells when only a new process can speak with the driver.
+        rescans: Counts looks, by why: ``changed`` or ``timer``.
     """
 
     def __init__(
@@ -127,6 +129,7 @@ class Gpus:
         self.counters: Latest[tuple[CounterSet, ...]] = Latest(())
         self.warnings: Latest[tuple[str, ...]] = Latest(())
         self.layouts: Latest[tuple[Layout, ...]] = Latest(())
+        self.rescans = Tally("cause")
         self._table = table
         self.grip = Grip(open_nvml)
         self._lent = lent
@@ -155,6 +158,11 @@ class Gpus:
         self._asked = trio.Event()
         self._hearers: list[Callable[[NvmlEvent], None]] = [self._heed]
         self.renewal = Renewal(folder)
+
+    @property
+    def cdi_source(self) -> str:
+        """Who says what a container gets of a GPU: ``nvidia-ctk`` or ``builtin``."""
+        return "builtin" if self._tool.answer is None else "nvidia-ctk"
 
     def look_again(self) -> None:
         """Something changed; a look follows soon. Never blocks."""
@@ -211,10 +219,12 @@ class Gpus:
             nursery.start_soon(self._tool.run)
             nursery.start_soon(self._nvlinks.run)
             while True:
-                with trio.move_on_after(RESCAN_S if self.peripherals.get() else float("inf")):
+                rescan_s = RESCAN_S if self.peripherals.get() else float("inf")
+                with trio.move_on_after(rescan_s) as waited:
                     await self._asked.wait()
                     await trio.sleep(SETTLE_S)
                 self._asked = trio.Event()
+                self.rescans.add("timer" if waited.cancelled_caught else "changed")
                 await self._try_look()
 
     async def _try_look(self) -> None:

@@ -146,6 +146,11 @@ class GpuWatch:
         """Figures of each GPU, by its identity."""
         return {subject: _figures(one.condition) for subject, one in self._watched.items()}
 
+    @property
+    def rounds(self) -> Rounds:
+        """Its probes, for their figures."""
+        return self._rounds
+
     async def probe_now(self, subject: str) -> None:
         """See `Prober`; a part is asked with its GPU."""
         await self._rounds.probe_now(subject)

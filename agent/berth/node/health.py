@@ -18,6 +18,7 @@ import trio
 
 from berth.errors import BerthError, ClaimError
 from berth.health.cases import Cases, Watched
+from berth.health.changes import Changes
 from berth.health.course import Cause, Course, Moment
 from berth.health.finding import OPERATOR, Finding, Severity
 from berth.health.reports import Prober
@@ -68,6 +69,7 @@ class Health:
 
     Attributes:
         state: The verdict on every device; set once however much was reported at one moment.
+        changes: How often verdicts changed, and how long readers took.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Health:
         patience_s: float = PATIENCE_S,
     ) -> None:
         self.state: Latest[HealthState] = Latest(HealthState())
+        self.changes = Changes()
         self._inventory = inventory
         self._terms = terms
         self._file = file
@@ -238,6 +241,7 @@ class Health:
         self._late_s = math.inf
         if is_news or self._again_s <= now.s:
             state = self._cases.state
+            self.changes.changed(self.state.get(), state, now.s)
             if self.state.set(state):
                 self._again_s = now.s + CONFIRM_S
         else:

@@ -21,6 +21,7 @@ import trio
 
 from berth.errors import BerthError
 from berth.host.netlink.socket import Sender, send_now
+from berth.model.meter import Tally, Timing
 from berth.nic import homecoming
 from berth.nic.homecoming import Homecoming
 from berth.nic.record import NicRecord, Stage
@@ -41,6 +42,7 @@ COALESCE_S: Final = 0.01
 
 _BACKOFF: Final = BackOff(first_s=0.25, most_s=30.0)
 _FOREVER: Final = float("inf")
+_RESULTS: Final = {Stage.HOME: "ok", Stage.LOST: "lost"}
 _IN_POD: Final = frozenset({Stage.ATTACHING, Stage.ATTACHED})
 _log = get_log(__name__)
 
@@ -67,6 +69,10 @@ class Homeward:
         renumbered: Called with its holder's UID, old and new identity, when a virtual link came
             home under another index.
         send: The seam of crash tests.
+
+    Attributes:
+        moves: Counts NICs that were to move: direction and result.
+        seconds: How long they took, by direction.
     """
 
     def __init__(
@@ -78,6 +84,8 @@ class Homeward:
         renumbered: Callable[[str, str, str], None],
         send: Sender = send_now,
     ) -> None:
+        self.moves = Tally("direction", "result")
+        self.seconds = Timing("direction")
         self._records = records
         self._names = names
         self._exists = exists
@@ -152,10 +160,13 @@ class Homeward:
         return attrs.evolve(back, stage=Stage.LENT)
 
     async def _bring_one(self, record: NicHolder, index: int, nic: NicRecord) -> NicRecord:
+        began = trio.current_time()
         result = await run_in_thread("nics", homecoming.bring_home, nic, send=self._send)
+        self.seconds.observe(trio.current_time() - began, "home")
         back = result.record
         if back.stage is Stage.RETURNING and await self._is_gone(nic):
             back = attrs.evolve(back, stage=Stage.LOST, fault="its device is gone")
+        self.moves.add("home", _RESULTS.get(back.stage, "error"))
         self._note(record, index, attrs.evolve(result, record=back))
         _tell(record, nic, back)
         if back.identity != nic.identity:

@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from berth.model.claim import ClaimRef
+from berth.model.meter import Tally
 from berth.model.resource import ContainerRef
 from berth.runtime.latest import Latest
 
@@ -91,9 +92,11 @@ class Ledger:
 
     Attributes:
         releases: Counts what may let somebody in who waits: releases, and news of a holder.
+        refusals: Counts whom a hold kept from a device: door, and who stood against it.
     """
 
     def __init__(self) -> None:
+        self.refusals = Tally("door", "reason")
         self._holds: dict[str, list[Hold]] = {}
         self.releases: Latest[int] = Latest(0)
 
@@ -164,6 +167,17 @@ class Ledger:
     def holds(self) -> tuple[Hold, ...]:
         """Every hold, by key."""
         return tuple(hold for key in sorted(self._holds) for hold in self._holds[key])
+
+    def disputed(self) -> frozenset[str]:
+        """Devices that a claim and a container have at the same time, though not as shares."""
+        return frozenset(
+            hold.device
+            for holds in self._holds.values()
+            for hold in holds
+            for other in holds
+            if isinstance(hold.holder, ClaimRef) and isinstance(other.holder, PluginHolder)
+            if hold.share is None or other.share is None
+        )
 
     def _missing(self, holds: Sequence[Hold]) -> list[Hold]:
         return [hold for hold in holds if hold not in self._holds.get(hold.key, ())]

@@ -58,6 +58,10 @@ class Nics:
         names: Folder that remembers links whose own name is taken; ``None`` forgets them at a
             restart.
         send: The seam of crash tests.
+
+    Attributes:
+        moves: Counts NICs that were to move: direction (``pod``, ``home``) and result.
+        move_seconds: How long they took, by direction.
     """
 
     def __init__(
@@ -77,6 +81,8 @@ class Nics:
         self._homeward = Homeward(
             records, self._names, exists=exists, renumbered=renumbered, send=send
         )
+        self.moves = self._homeward.moves
+        self.move_seconds = self._homeward.seconds
         self._nursery: trio.Nursery | None = None
 
     async def stage(self, record: H, homes: Sequence[int]) -> H:
@@ -266,6 +272,7 @@ class Nics:
         records = await self._put(
             records, {place: attach.announced(nic, sandbox) for place, nic in nics.items()}
         )
+        began, result = trio.current_time(), "error"
         try:
             done = await run_in_thread(
                 _THREADS,
@@ -276,12 +283,16 @@ class Nics:
                 decision=decision,
                 send=self._send,
             )
+            result = "ok"
         except NotAttached as error:
             told = [attrs.evolve(nic, fault=error.found) for nic in error.records]
             for record in _changed(records, dict(zip(nics, told, strict=True))):
                 await self._records.put_or_note(record)
             self._homeward.look_again()
             raise
+        finally:
+            self.move_seconds.observe(trio.current_time() - began, "pod")
+            self.moves.add("pod", result, by=len(nics))
         return await self._put(records, dict(zip(nics, done, strict=True)))
 
     async def _withdraw(self, uids: Iterable[str], sandbox: SandboxRef) -> None:

@@ -161,6 +161,11 @@ class NicWatch:
         self._pause = trio.CancelScope()
         self._any = trio.Event()
 
+    @property
+    def rounds(self) -> tuple[Rounds, Rounds]:
+        """Both rounds of probes, for their figures."""
+        return self._links, self._functions
+
     async def probe_now(self, subject: str) -> None:
         """Ask one NIC, and return when it was told; at once where it is not watched."""
         self._settle()

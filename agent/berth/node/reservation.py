@@ -240,15 +240,26 @@ class Reservation:
         for hold in holders:
             holder = hold.holder
             if isinstance(holder, PluginHolder):
-                _require_unused(hold.device, holder)
+                self._require_unused(hold.device, holder)
             elif holder.uid not in gone and holder.namespace != UNKNOWN:
                 await self._require_gone(hold.device, holder, gone)
+
+    def _require_unused(self, device: str, holder: PluginHolder) -> None:
+        """Refuse at once what a container has; what nobody seems to have may be free soon."""
+        if holder.is_in_use:
+            self._ledger.refusals.add("dra", "container")
+            raise ClaimError(
+                device,
+                f"is held by {holder}",
+                mend="it is free when that container ends; kubelet tries again by itself",
+            )
 
     async def _require_gone(self, device: str, holder: ClaimRef, gone: set[str]) -> None:
         lives: bool | None = None
         with trio.move_on_after(_ASK_S):
             lives = await self._lives(device, holder)
         if lives:
+            self._ledger.refusals.add("dra", "claim")
             raise ClaimError(
                 device,
                 f"is held by claim {holder} ({holder.uid}), which is in use",
@@ -300,16 +311,6 @@ def _sick(claim: Claim, state: HealthState) -> frozenset[str]:
     """Devices of the claim that are sick."""
     names = (result.device for result in claim.results)
     return frozenset(name for name in names if state.of(name).status is Status.UNHEALTHY)
-
-
-def _require_unused(device: str, holder: PluginHolder) -> None:
-    """Refuse at once what a container has; what nobody seems to have may be free soon."""
-    if holder.is_in_use:
-        raise ClaimError(
-            device,
-            f"is held by {holder}",
-            mend="it is free when that container ends; kubelet tries again by itself",
-        )
 
 
 def _waited_in_vain(ref: ClaimRef, began: float, reason: str) -> ClaimError:

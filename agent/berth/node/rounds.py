@@ -24,6 +24,7 @@ from berth.health.finding import Finding, Severity, cut
 from berth.health.reports import Reports
 from berth.health.schedule import NO_ANSWER, Turn, due, no_answer, silent, wake_s
 from berth.health.terms import Terms
+from berth.model.meter import Tally, Timing
 from berth.model.names import printable
 from berth.runtime.logs import get_log
 
@@ -92,15 +93,26 @@ class Rounds:
         source: Under which findings are told; nobody else tells any under this word.
         limit: Most probes that are out at once, less those whose silence was told. The others wait
             for their turn, and a deadline counts from its beginning.
+
+    Attributes:
+        seconds: How long probes took that returned.
+        timeouts: How many did not in time.
     """
 
     def __init__(self, reports: Reports, *, source: str, limit: int | None = None) -> None:
+        self.seconds = Timing()
+        self.timeouts = Tally()
         self._reports = reports
         self._source = source
         self._limit = limit
         self._subjects: dict[str, _Subject] = {}
         self._pause = trio.CancelScope()
         self._fresh = 0
+
+    @property
+    def stuck(self) -> int:
+        """How many probes are out past their deadline."""
+        return sum(each.turn.is_late for each in self._subjects.values())
 
     def watch(self, subjects: Mapping[str, Watched]) -> None:
         """This is all that is watched from now on.
@@ -187,8 +199,10 @@ class Rounds:
                 nursery.start_soon(self._probe, name, subject, subject.watched)
 
     async def _probe(self, name: str, subject: _Subject, watched: Watched) -> None:
+        began = trio.current_time()
         try:
             answer = await self._answer(name, watched)
+            self.seconds.observe(trio.current_time() - began)
         finally:
             self._fresh -= not subject.turn.is_late
             subject.turn = subject.turn.returned()
@@ -226,6 +240,7 @@ class Rounds:
     def _tell_silence(self, name: str, subject: _Subject, now_s: float) -> None:
         """What it was found to be before still stands: nobody has seen it otherwise."""
         self._fresh -= not subject.turn.is_late
+        self.timeouts.add(by=not subject.turn.is_late)
         subject.turn = subject.turn.told(now_s)
         watched = subject.watched
         if watched is None:

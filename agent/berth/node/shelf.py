@@ -123,6 +123,11 @@ class Shelf(Generic[T]):
             # On a read-only disk the daemon runs on all the same; the next start tries again.
             return f"left where it is, since {error}"
 
+    @property
+    def folder(self) -> Folder:
+        """Where they lie, for its figures."""
+        return self._folder
+
     def get(self, uid: str) -> T | None:
         """The record, if there is one."""
         return self._records.get(uid)

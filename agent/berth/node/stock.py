@@ -24,6 +24,7 @@ from berth.generic.survey import survey
 from berth.host.devnodes import NodeReader
 from berth.host.nodefacts import NodeScan, Wanted
 from berth.host.uevents import UeventMonitor, every_subsystem
+from berth.model.meter import Tally
 from berth.model.peripheral import Door, Peripheral
 from berth.node.document import memory_from_bytes, to_bytes
 from berth.node.kept import Kept
@@ -105,6 +106,7 @@ class Stock:
         peripherals: What was seen last, offered or not.
         commands: By identity: the command that is asked how a device is, and its arguments.
         warnings: What an operator should know of the settings.
+        rescans: Counts looks, by why: ``changed`` or ``timer``.
     """
 
     def __init__(
@@ -121,6 +123,7 @@ class Stock:
         self.peripherals: Latest[tuple[Peripheral, ...]] = Latest(())
         self.commands: Latest[Mapping[str, tuple[str, ...]]] = Latest({})
         self.warnings: Latest[tuple[str, ...]] = Latest(())
+        self.rescans = Tally("cause")
         self._groups = tuple(groups)
         self._driver = driver
         self._auto = auto
@@ -192,10 +195,11 @@ class Stock:
             await self._try_look()
             task_status.started()
             while True:
-                with trio.move_on_after(self._rescan_s()):
+                with trio.move_on_after(self._rescan_s()) as waited:
                     await self._asked.wait()
                     await self._wait_quiet()
                 self._asked = trio.Event()
+                self.rescans.add("timer" if waited.cancelled_caught else "changed")
                 await self._try_look()
 
     async def _try_look(self) -> None:

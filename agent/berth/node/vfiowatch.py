@@ -78,6 +78,11 @@ class VfioWatch:
         self._signs = signs
         self._rounds = Rounds(reports, source=SOURCE)
 
+    @property
+    def rounds(self) -> Rounds:
+        """Its probes, for their figures."""
+        return self._rounds
+
     async def probe_now(self, subject: str) -> None:
         """See `Prober`."""
         await self._rounds.probe_now(subject)

@@ -6,7 +6,7 @@ Source: gpu-and-health.md §6.2, §6.3, §7.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import attrs
@@ -67,6 +67,11 @@ class XidJournal:
             self._note_xid(event, xid_class, now_s)
         elif event.type in _ECC:
             self.ecc_errors[event.address, _ECC[event.type]] += 1
+
+    def retain(self, keep: Callable[[str], bool]) -> None:
+        """Drop the counts of every GPU of whose address this is not said."""
+        self.xids = Counter({xid: n for xid, n in self.xids.items() if keep(xid.address)})
+        self.ecc_errors = Counter({key: n for key, n in self.ecc_errors.items() if keep(key[0])})
 
     def _note_xid(self, event: NvmlEvent, xid_class: XidClass, now_s: float) -> None:
         xid = Xid(address=event.address, code=event.data, xid_class=xid_class)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from berth.errors import HostError
+from berth.model.meter import Tally
 from berth.runtime.threads import run_in_thread
 
 FILE_MODE: Final = 0o600
@@ -254,10 +255,19 @@ class Folder:
         path: The directory; `make` makes it.
         mode: Of the files written into it.
         durable: See `write_file`.
+
+    Attributes:
+        sizes: What is known of the files, in bytes by their names: those that were written, read or
+            listed here; 0 where only the name is known.
+        writes: How often one was written, by result: ``ok`` or ``error``.
+        quarantined: How many were set aside.
     """
 
     def __init__(self, path: Path, *, mode: int = FILE_MODE, durable: bool = True) -> None:
         self.path = path
+        self.sizes: dict[str, int] = {}
+        self.writes = Tally("result")
+        self.quarantined = Tally()
         self._mode = mode
         self._durable = durable
 
@@ -267,29 +277,46 @@ class Folder:
 
     async def write(self, name: str, data: bytes) -> None:
         """Write one file; see `write_file`."""
-        await run_in_thread(
-            "files", write_file, self.path / name, data, mode=self._mode, durable=self._durable
-        )
+        try:
+            await run_in_thread(
+                "files", write_file, self.path / name, data, mode=self._mode, durable=self._durable
+            )
+        except HostError:
+            self.writes.add("error")
+            raise
+        self.writes.add("ok")
+        self.sizes[name] = len(data)
 
     async def read(self, name: str, *, limit: int = READ_LIMIT) -> bytes | None:
         """Read one file, None when it is not there; see `read_file`."""
-        return await run_in_thread("files", read_file, self.path / name, limit=limit)
+        data = await run_in_thread("files", read_file, self.path / name, limit=limit)
+        if data is not None:
+            self.sizes[name] = len(data)
+        return data
 
     async def remove(self, name: str) -> bool:
         """Remove one file; see `remove_file`."""
-        return await run_in_thread("files", remove_file, self.path / name)
+        was_there = await run_in_thread("files", remove_file, self.path / name)
+        self.sizes.pop(name, None)
+        return was_there
 
     async def names(
         self, *, prefix: str = "", suffix: str = "", any_kind: bool = False
     ) -> tuple[str, ...]:
         """List the files; see `list_names`."""
-        return await run_in_thread(
+        names = await run_in_thread(
             "files", list_names, self.path, prefix=prefix, suffix=suffix, any_kind=any_kind
         )
+        for name in names:
+            self.sizes.setdefault(name, 0)
+        return names
 
     async def quarantine(self, name: str) -> Path:
         """Set one file aside; see `quarantine_file`."""
-        return await run_in_thread("files", quarantine_file, self.path / name)
+        aside = await run_in_thread("files", quarantine_file, self.path / name)
+        self.sizes.pop(name, None)
+        self.quarantined.add()
+        return aside
 
     async def sweep(self) -> tuple[Path, ...]:
         """Remove what interrupted writes left; see `sweep_temporaries`."""

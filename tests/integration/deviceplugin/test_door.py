@@ -43,6 +43,7 @@ async def test_resource_is_registered_listed_and_given(open_bed: OpenBed) -> Non
             assert dict(answer.envs) == {"IDS": ",".join(given.ids)}
             assert [item.host_path for item in answer.devices] == [f"/dev/{n}" for n in given.ids]
             assert str(bed.door.statistics()) == f"{GPU} registered, 7 of 8 healthy"
+            assert bed.door.statistics().resources[0].tries == {("ok",): 1}
             (figures,) = bed.door.statistics().resources
             assert (figures.service.allocated, figures.service.refused) == (1, 0)
             assert figures.state.times == 1
@@ -219,27 +220,30 @@ async def test_pods_are_asked_for_what_they_have(open_bed: OpenBed) -> None:
 
     with trio.fail_after(LIMIT_S):
         async with open_bed(gpus(4)) as bed:
+            pods = bed.pods
             with pytest.raises(HostError, match="kubelet does not answer List"):
-                await bed.pods.list_pods()
-            assert bed.pods.socket() is None
+                await pods.list_pods()
+            assert pods.socket() is None
             with pytest.raises(HostError, match="there is no socket"):
-                await bed.pods.age_s()
+                await pods.age_s()
             async with bed.kubelet_running() as kubelet:
                 await kubelet.wait_allocatable(GPU, 4)
                 await kubelet.admit("ns", "pod", {"main": {GPU: 2}, "side": {GPU: 1}})
-                usages = await bed.pods.usages()
+                usages = await pods.usages()
                 assert [(str(item.container), len(item.ids)) for item in usages] == [
                     ("pod ns/pod, container main", 2),
                     ("pod ns/pod, container side", 1),
                 ]
-                found = await bed.pods.get_pod("ns", "pod")
+                found = await pods.get_pod("ns", "pod")
                 assert found is not None
                 assert found.usages == usages
-                assert await bed.pods.get_pod("ns", "other") is None
-                assert set((await bed.pods.list_allocatable())[GPU]) == {
+                assert await pods.get_pod("ns", "other") is None
+                assert set((await pods.list_allocatable())[GPU]) == {
                     f"GPU-{number}" for number in range(4)
                 }
                 kubelet.end_pod("ns", "pod")
-                assert (await bed.pods.list_pods()).usages == ()
+                assert (await pods.list_pods()).usages == ()
+                counts = pods.seconds.counts()
+                assert (counts["unavailable",], counts["ok",]) == (1, 4)
                 os.utime(bed.pods.path, ns=(0, time.time_ns() - 90 * 10**9))
                 assert 90 <= await bed.pods.age_s() < 90 + LIMIT_S

@@ -22,6 +22,8 @@ async def came_home_under_another_name(bed: Bed, node: Node) -> NicRecord:
     assert await node.nics.give_back("u1")
     nic = node.nic("u1")
     assert nic.home_name.startswith("berth")
+    assert node.nics.moves.series() == {("pod", "ok"): 1, ("home", "ok"): 1}
+    assert node.nics.move_seconds.counts() == {("pod",): 1, ("home",): 1}
     return nic
 
 

@@ -78,3 +78,17 @@ async def test_write_names_the_folder_when_it_is_gone(store: CdiStore, tmp_path:
 
     with pytest.raises(HostError, match=str(tmp_path)):
         await store.write("nic", UID, [CdiDevice(name="a", edits=Edits(env=("A=b",)))])
+
+
+async def test_files_are_counted_by_kind(store: CdiStore, tmp_path: Path) -> None:
+    """Those of claims and the lasting ones, and what an earlier life left; foreign ones are not."""
+    (tmp_path / "cdi" / "berth.dev-gpu_older.json").write_text("{}")
+    (tmp_path / "cdi" / "other.dev-gpu_x.json").write_text("{}")
+    await store.claims()
+    await store.write("nic", "u1", [CdiDevice(name="a", edits=Edits(env=("A=b",)))])
+    await store.write("nic", "u2", [CdiDevice(name="b", edits=Edits(env=("A=b",)))])
+    await store.write_lasting("plugin-generic", [CdiDevice(name="c", edits=Edits(env=("A=b",)))])
+    await store.remove("u2")
+
+    assert store.kinds() == {"gpu": 1, "nic": 1, "plugin-generic": 1}
+    assert store.writes.series() == {("ok",): 3}

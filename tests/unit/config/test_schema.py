@@ -20,7 +20,7 @@ def test_every_key_has_the_default_of_its_contract() -> None:
         (Credentials.AUTO, None, "", None, None),
         (True, "berth.dev", False, (DraVersion.V1, DraVersion.V1BETA1)),
         (Path("/var/run/nri/nri.sock"), 1.5),
-        (False, "", ""),
+        (False, None, None),
     ) == (
         (config.node.name, config.node.state_dir, config.kubelet.root),
         (
@@ -86,7 +86,10 @@ def test_folder_of_device_plugins_does_not_follow_kubelets_root(tmp_path: Path) 
         ),
         (
             'metrics.listen = ":9100"',
-            '[metrics] listen is ":9100", which is not available in this version: it must be ""',
+            (
+                '[metrics] listen is ":9100": it must be an address and a port such as '
+                '"127.0.0.1:9471", "[::1]:9471" or "localhost:9471", or ""; write "127.0.0.1:9100"'
+            ),
         ),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from berth.config.schema import DraTable
-from berth.daemon.configfile import ConfigFile
+from berth.daemon.configfile import ConfigFile, read_config
 from berth.daemon.operator import Operator
 from berth.daemon.parts import Parts
 from berth.errors import ConfigError, Faults
@@ -114,6 +114,7 @@ async def test_reload_of_a_bad_file_changes_nothing(
 
     assert parts.config is before
     assert caplog.text.count("reload refused, the old settings stay") == 2
+    assert operator.reloads.series() == {("refused",): 2}
 
 
 async def test_reload_by_signal_takes_a_good_file(
@@ -122,12 +123,15 @@ async def test_reload_by_signal_takes_a_good_file(
     """SIGHUP does what the command does, and the journal tells it."""
 
     caplog.set_level("INFO")
+    before = operator.digest
     write_config(config, "")
 
     await operator.reload_by_signal()
 
     assert parts.config.nic.groups == ()
     assert "reloaded" in caplog.text
+    assert operator.reloads.series() == {("taken",): 1}
+    assert operator.digest == read_config(config).digest != before
 
 
 async def test_nri_state_reaches_whoever_waits_for_it(parts: Parts) -> None:

@@ -252,6 +252,7 @@ async def test_run_heals_after_deletion(
         await trio.sleep(1)
 
         assert before == it.api.devices()
+        assert it.publisher.statistics().restored == {(POOL,): 3}
         assert {(1, 3)} == {(s.generation, s.slice_count) for s in it.api.owned()}
         assert it.verbs() == ["create"] * 6
 
@@ -266,6 +267,7 @@ async def test_run_heals_after_an_edit(autojump_clock: MockClock, scene: Open) -
 
         assert mine.devices == it.api.owned()[1].devices
         assert it.verbs() == ["create"] * 3 + ["update"]
+        assert it.publisher.statistics().restored == {(POOL,): 1}
 
 
 async def test_run_heals_when_the_watch_was_cut(
@@ -442,6 +444,8 @@ async def test_run_accepts_a_field_that_the_server_drops(
         await trio.sleep(600)
         assert it.verbs() == ["create"]
         assert len(warnings(caplog)) == 1
+        dropped = {"spec.devices[].attributes.lists": 1}
+        assert it.publisher.statistics().dropped == dropped
 
         it.show(nic(0, lists=1), nic(1, mtu=5))
         await trio.sleep(600)

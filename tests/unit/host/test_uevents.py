@@ -13,7 +13,7 @@ import trio
 
 from berth.errors import HostError
 from berth.host import uevents
-from berth.host.uevents import ProductNames, Uevent, UeventMonitor
+from berth.host.uevents import HEARD, ProductNames, Uevent, UeventMonitor
 
 
 @attrs.frozen
@@ -100,6 +100,22 @@ async def test_events_are_given_together(library: Library) -> None:
         Uevent(action="bind", subsystem="pci", path="/devices/a"),
         Uevent(action=""),
     )
+
+
+async def test_events_and_losses_are_counted_over_all_monitors(library: Library) -> None:
+    """Monitors are made anew after a loss, and their figures go on; who listens is known."""
+
+    events, losses = dict(HEARD.events.series()), dict(HEARD.overflows.series())
+    for _ in range(2):
+        monitor = UeventMonitor()
+        library.told = [Event("add", "made-up", "/a"), OSError("overflow"), None]
+        assert len(monitor.receive_nowait()) == 2
+    with trio.move_on_after(0):
+        await monitor.receive()
+
+    assert HEARD.events.series()["made-up",] - events.get(("made-up",), 0) == 2
+    assert HEARD.overflows.series()[()] - losses.get((), 0) == 2
+    assert HEARD.listeners == 0
 
 
 async def test_wake_up_without_an_event_is_waited_out(

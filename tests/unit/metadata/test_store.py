@@ -74,3 +74,19 @@ async def test_write_names_the_path_that_the_system_refused(tmp_path: Path) -> N
 
     with pytest.raises(HostError, match="dra-device-metadata"):
         await MetadataStore("berth.dev", tmp_path).write(METADATA)
+
+
+async def test_writes_are_counted_and_first_ones_told_from_updates(tmp_path: Path) -> None:
+    """As the KEP wants it; each is timed, whatever came of it."""
+    (tmp_path / "plugins").write_text("in the way")
+    store = MetadataStore("berth.dev", tmp_path)
+    for generation in (1, 2, 3):
+        with pytest.raises(HostError):
+            await store.write(attrs.evolve(METADATA, generation=generation))
+    (tmp_path / "plugins").unlink()
+    await store.write(METADATA)
+
+    assert store.write_errors.series() == {(): 1}
+    assert store.update_errors.series() == {(): 2}
+    assert store.writes.series() == {(): 1}
+    assert store.seconds.counts() == {(): 4}

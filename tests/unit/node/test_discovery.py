@@ -188,6 +188,8 @@ async def test_it_is_started_when_the_first_look_is_told(
     assert running.offered == [NAME]
     assert running.eyes.toward == ("203.0.113.9",)
     assert running.discovery.statistics() == DiscoveryStatistics(looks=1, shared=0, last_s=0.0)
+    await running.discovery.look()
+    assert running.discovery.rescans.series() == {("changed",): 1, ("asked",): 1}
 
 
 async def test_first_look_is_tried_until_it_succeeds(

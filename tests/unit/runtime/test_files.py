@@ -236,6 +236,27 @@ async def test_folder_does_the_same_in_a_thread(tmp_path: Path) -> None:
     assert await folder.read("a.json") is None
 
 
+async def test_folder_knows_what_it_wrote_and_how_often_it_could_not(tmp_path: Path) -> None:
+    """What lay there before is known when it is listed or read, and forgotten with the file."""
+
+    folder = Folder(tmp_path / "claims")
+    await folder.make()
+    (folder.path / "old.json").write_bytes(b"123")
+    (folder.path / "unread.json").write_bytes(b"1")
+    await folder.write("a.json", b"{}")
+    with pytest.raises(HostError):
+        await folder.write("no/such.json", b"{}")
+    await folder.names()
+    await folder.read("old.json")
+
+    assert folder.sizes == {"a.json": 2, "old.json": 3, "unread.json": 0}
+    assert folder.writes.series() == {("ok",): 1, ("error",): 1}
+    await folder.remove("old.json")
+    await folder.quarantine("a.json")
+    assert folder.sizes == {"unread.json": 0}
+    assert folder.quarantined.series() == {(): 1}
+
+
 @pytest.mark.parametrize(("durable", "synced"), [(True, 2), (False, 0)])
 def test_write_waits_for_the_disk_only_where_it_must(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, durable: bool, synced: int

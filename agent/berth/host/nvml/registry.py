@@ -21,7 +21,8 @@ import attrs
 import trio
 
 from berth.host.nvml.silence import OpenCall
-from berth.host.nvml.values import NoAnswer
+from berth.host.nvml.values import NoAnswer, Refusal
+from berth.model.meter import Tally, Timing
 
 T = TypeVar("T")
 
@@ -39,11 +40,15 @@ class RegistryStatistics:
     Attributes:
         calls: How many were begun, by purpose.
         unanswered: How many callers went on without an answer, by purpose.
+        ended: How many came back, by purpose and result: ``ok``, ``refused``, ``failed``.
+        seconds: How long these took, by purpose.
         open: The calls that are out now.
     """
 
     calls: dict[str, int]
     unanswered: dict[str, int]
+    ended: Tally
+    seconds: Timing
     open: tuple[OpenCall, ...]
 
 
@@ -55,6 +60,13 @@ class _Call(Generic[T]):
         self.done = trio.Event()
         self.answers: list[T] = []
         self.error: Exception | None = None
+
+    @property
+    def ending(self) -> str:
+        """How it came back, in a word."""
+        if self.error is not None:
+            return "failed"
+        return "refused" if isinstance(self.answers[0], Refusal) else "ok"
 
     def result(self) -> T:
         if self.error is not None:
@@ -78,6 +90,8 @@ class Registry:
         self._open: dict[str, _Call[Any]] = {}
         self._calls: Counter[str] = Counter()
         self._unanswered: Counter[str] = Counter()
+        self._ended = Tally("call", "result")
+        self._seconds = Timing("call")
 
     async def ask(
         self,
@@ -155,12 +169,18 @@ class Registry:
     def statistics(self) -> RegistryStatistics:
         """Give figures for tests, metrics and the operator."""
         return RegistryStatistics(
-            calls=dict(self._calls), unanswered=dict(self._unanswered), open=self.open_calls()
+            calls=dict(self._calls),
+            unanswered=dict(self._unanswered),
+            ended=self._ended,
+            seconds=self._seconds,
+            open=self.open_calls(),
         )
 
     def _returned(self, key: str, call: _Call[Any]) -> None:
         if self._open.get(key) is call:
             del self._open[key]
+        self._ended.add(call.out.purpose, call.ending)
+        self._seconds.observe(trio.current_time() - call.out.began_s, call.out.purpose)
         call.done.set()
         self._tell_returned()
 

@@ -11,7 +11,7 @@ import trio.testing
 
 from berth.host.nvml.registry import Registry
 from berth.host.nvml.silence import OpenCall
-from berth.host.nvml.values import NoAnswer
+from berth.host.nvml.values import NoAnswer, Refusal
 
 
 class Gate:
@@ -204,3 +204,26 @@ def test_hung_call_outlives_the_run(gate: Gate) -> None:
     assert all(one.daemon for one in threads)
     for one in threads:
         one.join()
+
+
+async def test_calls_are_counted_by_how_they_came_back(gate: Gate) -> None:
+    """One that does not is counted for whoever went on without it, until it returns."""
+
+    def fail() -> None:
+        raise RuntimeError("a defect")
+
+    registry = Registry()
+    await registry.ask("a", "probe", lambda: 7, deadline_s=60)
+    await registry.ask("a", "probe", lambda: Refusal.of(15), deadline_s=60)
+    with pytest.raises(RuntimeError):
+        await registry.ask("a", "walk", fail, deadline_s=60)
+    await registry.ask("a", "probe", gate.call, deadline_s=0.01)
+    figures = registry.statistics()
+
+    assert figures.ended.series() == {
+        ("probe", "ok"): 1,
+        ("probe", "refused"): 1,
+        ("walk", "failed"): 1,
+    }
+    assert figures.unanswered == {"probe": 1}
+    assert figures.seconds.counts() == {("probe",): 2, ("walk",): 1}
