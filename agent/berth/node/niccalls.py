@@ -14,9 +14,13 @@ import trio
 from berth.errors import BerthError
 from berth.host.netlink.rtnl import Rtnl
 from berth.node.rounds import Unanswerable
+from berth.runtime.threads import thread_limiter
 
 OPEN_S: Final = 0.5
 """For so long an answer says that the kernel answers: many NICs are looked at in a row."""
+
+THREADS: Final = 1024
+"""More than can be out: two for each NIC. One that hangs takes the place of nobody's work."""
 
 T = TypeVar("T")
 
@@ -31,7 +35,8 @@ class Aside(Protocol):
 
 async def in_thread(work: Callable[[], T], /) -> T:
     """Run blocking work in a thread that nobody waits for once it is cancelled."""
-    return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
+    limiter = thread_limiter("nic-looks", total=THREADS)
+    return await trio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter)
 
 
 def ask_kernel() -> None:
