@@ -245,6 +245,11 @@ class MetricsTable:
         "node_exporter. Its folder must be there. Empty: none is written.",
     )
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anybody is to be told figures."""
+        return self.listen is not None or self.textfile is not None
+
     def check(
         self,
         cursor: Cursor,

@@ -13,7 +13,6 @@ from typing import Final
 import trio
 
 from berth import __version__
-from berth.config.schema import MetricsTable
 from berth.daemon.operator import Operator
 from berth.daemon.parts import Parts
 from berth.health.finding import Severity
@@ -54,13 +53,18 @@ class Monitoring:
 
     Args:
         supervisor: Whose plugins are told.
-
-    Attributes:
-        ready: Whether the start is over and the stop has not begun.
+        is_ready: Says whether the start is over and the stop has not begun.
     """
 
-    def __init__(self, parts: Parts, *, supervisor: Supervisor, operator: Operator) -> None:
-        self.ready = False
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        supervisor: Supervisor,
+        operator: Operator,
+        is_ready: Callable[[], bool],
+    ) -> None:
+        self._is_ready = is_ready
         self._parts = parts
         self._supervisor = supervisor
         self._operator = operator
@@ -119,7 +123,7 @@ class Monitoring:
         page.put("berth_build_info", 1, __version__, platform.python_version())
         page.put("berth_config_info", 1, self._operator.digest)
         page.put_figure("berth_config_reloads_total", self._operator.reloads)
-        page.put("berth_ready", self.ready)
+        page.put("berth_ready", self._is_ready())
         page.put("berth_start_time_seconds", self._started_s)
         page.put_figure("berth_event_loop_lag_seconds", self._lag)
 
@@ -220,8 +224,3 @@ class Monitoring:
             put_session(page, gpus.grip.session.state, gpus.cdi_source, figures)
         if care.gpus is not None:
             put_gpus(page, care.gpus.journal, care.gpus.figures())
-
-
-def is_wanted(table: MetricsTable) -> bool:
-    """Whether anybody is to be told figures."""
-    return table.listen is not None or table.textfile is not None

@@ -13,7 +13,7 @@ import signal
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -21,7 +21,6 @@ from berth import __version__
 from berth.config.schema import Config
 from berth.control import ControlServer
 from berth.daemon.configfile import ConfigFile
-from berth.daemon.monitoring import Monitoring, is_wanted
 from berth.daemon.offering import Offering
 from berth.daemon.operator import Operator
 from berth.daemon.parts import Parts
@@ -44,6 +43,9 @@ from berth.runtime.listeners import sweep_private_sockets
 from berth.runtime.logs import get_log
 from berth.runtime.supervisor import Plugin, Supervisor
 from berth.runtime.systemd import Systemd, keep_alive, listen_fds
+
+if TYPE_CHECKING:
+    from berth.daemon.monitoring import Monitoring
 
 DRAIN_S: Final = 15.0
 """How long running work may take at a stop; the unit allows 20 s in all."""
@@ -90,9 +92,8 @@ class Daemon:
         self._operator = Operator(
             self._parts, file, supervisor=self._supervisor, systemd=self._systemd
         )
-        self._monitoring = Monitoring(
-            self._parts, supervisor=self._supervisor, operator=self._operator
-        )
+        self._is_ready = False
+        self._monitoring = self._monitoring_if_wanted()
 
     async def run(self) -> None:
         """Serve until told to stop.
@@ -108,7 +109,7 @@ class Daemon:
             nursery.start_soon(self._offering.run)
             await nursery.start(self._supervisor.run)
             self._systemd.ready(str(self._supervisor.statistics()))
-            self._monitoring.ready = True
+            self._is_ready = True
             _log.info("ready", version=__version__, plugins=self._supervisor.statistics())
             nursery.start_soon(self._tell_status)
             nursery.start_soon(self._end_for_renewal, nursery.cancel_scope)
@@ -143,7 +144,7 @@ class Daemon:
             plugins.append(Plugin(name="dra", run=self._parts.dra.run, drain=self._parts.dra.drain))
             plugins.append(Plugin(name="slices", run=self._run_slices))
         plugins += self._parts.door.plugins()
-        if is_wanted(config.metrics):
+        if config.metrics.is_wanted:
             plugins.append(Plugin(name="metrics", run=self._run_metrics))
         return tuple(plugins)
 
@@ -173,7 +174,21 @@ class Daemon:
     async def _run_metrics(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        await self._monitoring.run(task_status=task_status)
+        if self._monitoring is not None:
+            await self._monitoring.run(task_status=task_status)
+
+    def _monitoring_if_wanted(self) -> Monitoring | None:
+        if not self._parts.config.metrics.is_wanted:
+            return None
+        # Imported here: a node that nobody monitors does not pay for the page of figures.
+        from berth.daemon.monitoring import Monitoring
+
+        return Monitoring(
+            self._parts,
+            supervisor=self._supervisor,
+            operator=self._operator,
+            is_ready=lambda: self._is_ready,
+        )
 
     async def _settle_door(self) -> None:
         """Decide what ``door = "auto"`` means, by whether kubelet takes our registration in time.
@@ -302,7 +317,7 @@ class Daemon:
             _log.warning("GPUs are offered again once berthd is started anew", library=found)
 
     async def _stop(self, scope: trio.CancelScope) -> None:
-        self._monitoring.ready = False
+        self._is_ready = False
         self._systemd.stopping("draining")
         _log.info("stopping", grace_s=DRAIN_S)
         await self._supervisor.stop(grace_s=DRAIN_S)

@@ -17,14 +17,16 @@ from berth.runtime.threads import run_in_thread
 from tests.integration.rehearsal.conftest import Stages
 from tests.integration.rehearsal.players import start_pod, until
 
-RSS_LIMIT_MB: Final = {10: 70.0, 11: 70.0, 12: 70.0, 13: 75.0, 14: 81.0}[sys.version_info.minor]
+RSS_LIMIT_MB: Final = {10: 74.0, 11: 74.0, 12: 74.0, 13: 79.0, 14: 85.0}[sys.version_info.minor]
 """Resident memory after READY, and after pods that came and went, by Python's minor version.
 
 The aim is 60. Seen with NICs alone: 59 with CPython 3.10, 62 with 3.11 and 3.12, 67 with Debian
 13's 3.13, 74 with 3.14. Of the 62, 19 are pages of shared libraries (grpcio alone 10), 16 the code
 and values of berth, 5 what attrs makes for them. The device plugin, GPUs and device nodes added 4
 (66 with 3.11), half of it the messages of kubelet's two more interfaces. NVML's bindings, 2 more,
-are loaded where a GPU is. The rest is room for other versions of libraries.
+are loaded where a GPU is. Health added 4 more (70): some 60 modules, and what they know of each
+device. The page of figures is loaded where somebody wants it. The rest is room for other versions
+of libraries.
 """
 
 GROWTH_LIMIT_MB: Final = 3.0

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from berth.config.listen import Listen
 from berth.config.schema import Config, MetricsTable
 from berth.daemon.configfile import ConfigFile
-from berth.daemon.monitoring import FRESH_S, Monitoring, is_wanted
+from berth.daemon.monitoring import FRESH_S, Monitoring
 from berth.daemon.operator import Operator
 from berth.daemon.parts import Parts
 from berth.errors import ClaimError
@@ -45,10 +45,22 @@ def supervisor() -> Supervisor:
 
 
 @pytest.fixture
-def monitoring(parts: Parts, file: ConfigFile, supervisor: Supervisor) -> Monitoring:
+def ready() -> list[bool]:
+    """Whether the daemon is ready: its last entry."""
+    return [False]
+
+
+@pytest.fixture
+def monitoring(
+    parts: Parts, file: ConfigFile, supervisor: Supervisor, ready: list[bool]
+) -> Monitoring:
     """Whoever reads the parts."""
-    operator = Operator(parts, file, supervisor=supervisor, systemd=Systemd({}))
-    return Monitoring(parts, supervisor=supervisor, operator=operator)
+    return Monitoring(
+        parts,
+        supervisor=supervisor,
+        operator=Operator(parts, file, supervisor=supervisor, systemd=Systemd({})),
+        is_ready=lambda: ready[-1],
+    )
 
 
 def told(monitoring: Monitoring) -> dict[str, Told]:
@@ -235,11 +247,11 @@ async def test_part_with_a_defect_is_told_once_and_blinds_no_other(
 
 
 async def test_page_is_made_once_a_second_at_most(
-    monitoring: Monitoring, autojump_clock: MockClock
+    monitoring: Monitoring, ready: list[bool], autojump_clock: MockClock
 ) -> None:
     """However many ask."""
     first = monitoring.text()
-    monitoring.ready = True
+    ready.append(True)
     assert monitoring.text() is first
 
     await trio.sleep(FRESH_S)
@@ -249,5 +261,5 @@ async def test_page_is_made_once_a_second_at_most(
 def test_nothing_runs_where_nobody_wants_figures() -> None:
     """They are off by default."""
 
-    assert not is_wanted(Config().metrics)
-    assert is_wanted(MetricsTable(listen=Listen(host="127.0.0.1", port=9471)))
+    assert not Config().metrics.is_wanted
+    assert MetricsTable(listen=Listen(host="127.0.0.1", port=9471)).is_wanted

@@ -378,4 +378,5 @@ def test_held_device_says_what_it_said() -> None:
         "bucket": f"fast/pci:{PF}",
         "consumes": (),
         "only_counted": False,
+        "claimed": False,
     }
