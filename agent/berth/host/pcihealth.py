@@ -57,6 +57,11 @@ class FunctionSight:
     ports: Mapping[str, str] = attrs.field(factory=dict)
 
     @property
+    def is_gone(self) -> bool:
+        """Nobody is there who could answer."""
+        return not (self.present and self.answers)
+
+    @property
     def rdma(self) -> frozenset[str]:
         """Names of the RDMA devices on it."""
         return frozenset(port.partition("/")[0] for port in self.ports)

@@ -18,7 +18,7 @@ from berth.gpu.told import OFF_THE_BUS
 from berth.health.finding import Finding, Severity
 from berth.health.reports import Reports
 from berth.host.nvml.values import NoAnswer
-from berth.host.pcisigns import PciSign
+from berth.host.pcihealth import FunctionSight
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
 from berth.node.health import Watching
@@ -28,7 +28,7 @@ from berth.vfio.binding import VFIO
 
 SOURCE: Final = "pci"
 
-Signs = Callable[[str, float], Awaitable[PciSign | NoAnswer]]
+Signs = Callable[[str, float], Awaitable[FunctionSight | NoAnswer]]
 """Looks at the PCI function of an address, for so many seconds at most."""
 
 
@@ -42,7 +42,7 @@ def _no_driver(driver: str) -> Finding:
     )
 
 
-def sign_findings(sign: PciSign, *, bound: bool) -> tuple[Finding, ...]:
+def sign_findings(sign: FunctionSight, *, bound: bool) -> tuple[Finding, ...]:
     """What a look at a function speaks against it.
 
     Args:

@@ -19,7 +19,7 @@ from berth.health.verdict import Status, Verdict
 from berth.host.nvml.session import Session, SessionState
 from berth.host.nvml.silence import INDEX, LIBRARY, OpenCall, Silence, overdue, silences
 from berth.host.nvml.values import EventKind, NoAnswer, NvmlEvent, Probe, Refusal
-from berth.host.pcisigns import PciSign
+from berth.host.pcihealth import FunctionSight
 from berth.model.device import Nic
 from berth.model.gpu import Driver
 from berth.model.inventory import Inventory
@@ -44,7 +44,7 @@ PARTS: Final = {
 PART_NAMES: Final = tuple(f"{NAMES[PARTED]}-mig-{number}" for number in range(3))
 WELL: Final = Probe(fields={ACTION: 0})
 UP: Final = Session(state=SessionState.UP, driver=Driver(version="580.65.06"), functions=8)
-BOUND: Final = PciSign(present=True, driver="nvidia", binding=1)
+BOUND: Final = FunctionSight(driver="nvidia", binding=1)
 CLASSIFY_S: Final = 0.5
 
 
@@ -133,9 +133,9 @@ class Bus:
     """
 
     def __init__(self) -> None:
-        self.signs: dict[str, PciSign | NoAnswer] = {}
+        self.signs: dict[str, FunctionSight | NoAnswer] = {}
 
-    async def of(self, address: str, _deadline_s: float) -> PciSign | NoAnswer:
+    async def of(self, address: str, _deadline_s: float) -> FunctionSight | NoAnswer:
         """Look."""
         await trio.lowlevel.checkpoint()
         return self.signs.get(address, BOUND)

@@ -15,7 +15,7 @@ from berth.gpu.told import ACTION
 from berth.health.finding import Finding, Severity
 from berth.host.nvml.session import Session, SessionState
 from berth.host.nvml.values import EventKind, NoAnswer, NvmlEvent, Probe, Refusal
-from berth.host.pcisigns import PciSign
+from berth.host.pcihealth import ABSENT, FunctionSight
 from berth.node.gpuwatch import BUS_S, GpuFigures
 from berth.node.xidjournal import Xid
 from tests.unit.node.gpubed import (
@@ -343,9 +343,9 @@ async def test_one_lost_gpu_of_eight_is_lost_alone(bed: Bed, autojump_clock: Moc
     assert 30 <= took_s <= 46
 
 
-@pytest.mark.parametrize("sign", [PciSign(), PciSign(present=True, silent=True)])
+@pytest.mark.parametrize("sign", [ABSENT, FunctionSight(answers=False)])
 async def test_gpu_that_falls_off_the_bus_is_lost_without_any_event(
-    bed: Bed, autojump_clock: MockClock, sign: PciSign
+    bed: Bed, autojump_clock: MockClock, sign: FunctionSight
 ) -> None:
     """Whatever NVML says, or when it hangs, or is not open at all (F6)."""
 

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from berth.health.finding import Severity
 from berth.health.terms import VFIO, Terms
 from berth.health.verdict import Status
-from berth.host.pcisigns import PciSign
+from berth.host.pcihealth import ABSENT, FunctionSight
 from berth.model.device import Exclusion, Nic
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
@@ -22,8 +22,8 @@ from tests.unit.node.gpubed import Bus
 
 ADDRESSES = ("0000:1b:00.0", "0000:1c:00.0")
 NAMES = ("vfio-0000-1b-00-0", "vfio-0000-1c-00-0")
-HAS = PciSign(present=True, driver="vfio-pci", binding=1)
-FREE = PciSign(present=True)
+HAS = FunctionSight(driver="vfio-pci", binding=1)
+FREE = FunctionSight()
 
 
 def function(number: int, **more: Any) -> Peripheral:
@@ -92,8 +92,8 @@ async def test_function_is_well_while_it_is_there_and_vfio_pci_has_it(
     assert bed.statuses() == dict.fromkeys(NAMES, (Status.HEALTHY, ""))
 
     for sign, reason in (
-        (PciSign(), "lost"),
-        (attrs.evolve(HAS, silent=True), "lost"),
+        (ABSENT, "lost"),
+        (attrs.evolve(HAS, answers=False), "lost"),
         (FREE, "no-driver"),
         (attrs.evolve(HAS, driver="nvidia"), "no-driver"),
     ):
@@ -121,7 +121,7 @@ async def test_driver_of_one_that_claims_have_bound_is_no_concern(
     await trio.sleep(1)
     assert bed.statuses() == {NAMES[0]: (Status.HEALTHY, "")}
 
-    bed.bus.signs[ADDRESSES[0]] = PciSign()
+    bed.bus.signs[ADDRESSES[0]] = ABSENT
     await bed.health.probe_now(NAMES[0])
     await trio.sleep(0.1)
 
