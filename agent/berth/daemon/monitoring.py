@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import trio
@@ -31,7 +31,7 @@ from berth.metrics.textfile import Textfile
 from berth.model.inventory import Inventory
 from berth.model.meter import Timing
 from berth.runtime.logs import get_log
-from berth.runtime.supervisor import Phase, Supervisor
+from berth.runtime.supervisor import Phase, PluginStatus, Supervisor
 
 FRESH_S: Final = 1.0
 """How old a page may be that is given again: so many clients cost no more than one."""
@@ -129,8 +129,7 @@ class Monitoring:
 
     def _components(self, page: Page) -> None:
         """What works now, and how often it had to be begun anew."""
-        config, parts = self._parts.config, self._parts
-        plugins = {one.name: one for one in self._supervisor.statistics().plugins}
+        parts, plugins = self._parts, self._plugins()
         restarts: dict[str, int] = {
             component: plugins[name].failures
             for name, component in _SUPERVISED.items()
@@ -141,9 +140,9 @@ class Monitoring:
             "api": parts.gateway.server.get() is not None,
             "udev": HEARD.listeners > 0,
         }
-        if config.dra.enabled:
+        if "dra" in plugins:
             up["dra"] = parts.dra.statistics().registration.registered
-        if config.nic.enabled:
+        if "nri" in plugins:
             up["nri"] = parts.nri.get().synchronized
             restarts["nri"] += parts.nri_losses
         resources = parts.door.statistics().resources
@@ -160,6 +159,10 @@ class Monitoring:
         page.put_all("berth_component_up", {(name,): on for name, on in up.items()})
         counts = {(name,): count for name, count in restarts.items() if name in up}
         page.put_all("berth_component_restarts_total", counts)
+
+    def _plugins(self) -> Mapping[str, PluginStatus]:
+        """What was started: settings may say something else by now, for the next start."""
+        return {one.name: one for one in self._supervisor.statistics().plugins}
 
     def _devices(self, page: Page) -> None:
         inventory = self._parts.held.discovery.inventory.get()
@@ -203,15 +206,15 @@ class Monitoring:
         put_looks(page, *looks, *((held.gpus.rescans,) if held.gpus is not None else ()))
 
     def _doors(self, page: Page) -> None:
-        parts = self._parts
-        if parts.config.dra.enabled:
+        parts, plugins = self._parts, self._plugins()
+        if "dra" in plugins:
             put_dra(page, parts.dra.statistics())
         put_plugin(page, parts.door.statistics(), parts.pods)
         publisher = parts.publisher.get()
         if publisher is not None:
             put_slices(page, publisher.statistics())
         put_traffic(page, parts.traffic)
-        if parts.config.nic.enabled:
+        if "nri" in plugins:
             put_nri(page, parts.metered_hooks, connected=parts.nri.get().synchronized)
 
     def _machine(self, page: Page) -> None:

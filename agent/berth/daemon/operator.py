@@ -64,7 +64,7 @@ class Operator:
         supervisor: Supervisor,
         systemd: Systemd,
     ) -> None:
-        self.reloads = Tally("result")
+        self.reloads = Tally("result").begin("taken", "refused")
         self._parts = parts
         self._file = file
         self._supervisor = supervisor

@@ -103,7 +103,7 @@ class Registration:
     ) -> None:
         self.state: Latest[RegistrationState] = Latest(RegistrationState())
         """How it fares."""
-        self.tries = Tally("result")
+        self.tries = Tally("result").begin("ok", "error")
         """Tries to register: ``ok`` or ``error``."""
         self._thread = thread
         self._folder = folder

@@ -50,7 +50,7 @@ class Traffic:
         self.seconds = Timing("verb", "resource")
         self.watch_restarts = Tally("resource")
         self.slice_writes = Timing("verb", "result")
-        self.status_writes = Tally("result")
+        self.status_writes = Tally("result").begin("ok", "conflict", "refused", "error")
 
 
 class MeteredApi:

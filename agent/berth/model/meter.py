@@ -82,6 +82,15 @@ class Figure(Generic[T]):
 class Tally(Figure[float]):
     """How often something happened since the start."""
 
+    def begin(self, *words: str) -> Tally:
+        """Have a series at 0 for each value of its only label; gives the figure itself.
+
+        A series that is born at 1 has no increase that anybody could see.
+        """
+        for word in words:
+            self.add(word, by=0)
+        return self
+
     def add(self, *values: str, by: float = 1) -> None:
         """Count."""
         self._series[values] = (self._take(values) or 0) + by

@@ -266,7 +266,7 @@ class Folder:
     def __init__(self, path: Path, *, mode: int = FILE_MODE, durable: bool = True) -> None:
         self.path = path
         self.sizes: dict[str, int] = {}
-        self.writes = Tally("result")
+        self.writes = Tally("result").begin("ok", "error")
         self.quarantined = Tally()
         self._mode = mode
         self._durable = durable

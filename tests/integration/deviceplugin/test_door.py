@@ -43,7 +43,7 @@ async def test_resource_is_registered_listed_and_given(open_bed: OpenBed) -> Non
             assert dict(answer.envs) == {"IDS": ",".join(given.ids)}
             assert [item.host_path for item in answer.devices] == [f"/dev/{n}" for n in given.ids]
             assert str(bed.door.statistics()) == f"{GPU} registered, 7 of 8 healthy"
-            assert bed.door.statistics().resources[0].tries == {("ok",): 1}
+            assert bed.door.statistics().resources[0].tries == {("ok",): 1, ("error",): 0}
             (figures,) = bed.door.statistics().resources
             assert (figures.service.allocated, figures.service.refused) == (1, 0)
             assert figures.state.times == 1

@@ -91,4 +91,4 @@ async def test_files_are_counted_by_kind(store: CdiStore, tmp_path: Path) -> Non
     await store.remove("u2")
 
     assert store.kinds() == {"gpu": 1, "nic": 1, "plugin-generic": 1}
-    assert store.writes.series() == {("ok",): 3}
+    assert store.writes.series() == {("ok",): 3, ("error",): 0}

@@ -230,6 +230,22 @@ async def test_component_works_only_while_its_plugin_serves(
     assert (up["nri",], up["dra",]) == (1, 0)
 
 
+async def test_what_was_not_started_is_left_out_whatever_a_reload_says(
+    parts: Parts, file: ConfigFile, caplog: pytest.LogCaptureFixture
+) -> None:
+    """NICs that a reload switches on have no hooks before the next start."""
+    supervisor = Supervisor([Plugin(name="node", run=_run)])
+    operator = Operator(parts, file, supervisor=supervisor, systemd=Systemd({}))
+    found = told(Monitoring(parts, supervisor=supervisor, operator=operator))
+
+    assert parts.config.nic.enabled
+    assert parts.config.dra.enabled
+    assert not {"berth_nri_connected", "berth_dra_registrations_total"} & found.keys()
+    up = values(found, "berth_component_up")
+    assert not {("nri",), ("dra",), ("plugin",)} & up.keys()
+    assert journal(caplog) == []
+
+
 async def test_part_with_a_defect_is_told_once_and_blinds_no_other(
     monitoring: Monitoring, parts: Parts, caplog: pytest.LogCaptureFixture
 ) -> None:

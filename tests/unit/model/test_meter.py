@@ -43,6 +43,14 @@ def test_times_add_up() -> None:
     assert Spread().with_one(1) == Spread().with_one(1)
 
 
+def test_series_that_are_begun_are_there_at_zero() -> None:
+    """So that their first increase can be seen."""
+    tally = Tally("result").begin("ok", "error")
+    tally.add("ok")
+
+    assert tally.series() == {("ok",): 1, ("error",): 0}
+
+
 def test_series_are_bounded() -> None:
     """The one that was not touched for longest goes."""
     tally = Tally("name")
