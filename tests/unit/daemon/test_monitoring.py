@@ -236,7 +236,8 @@ async def test_what_was_not_started_is_left_out_whatever_a_reload_says(
     """NICs that a reload switches on have no hooks before the next start."""
     supervisor = Supervisor([Plugin(name="node", run=_run)])
     operator = Operator(parts, file, supervisor=supervisor, systemd=Systemd({}))
-    found = told(Monitoring(parts, supervisor=supervisor, operator=operator))
+    reader = Monitoring(parts, supervisor=supervisor, operator=operator, is_ready=lambda: True)
+    found = told(reader)
 
     assert parts.config.nic.enabled
     assert parts.config.dra.enabled
