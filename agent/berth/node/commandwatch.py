@@ -97,9 +97,10 @@ class CommandWatch:
     def _settle(self) -> None:
         """Watch what there is now, and ask at once where the command is another."""
         terms, commands, before = self._terms.get(), self._commands.get(), self._known
+        peripherals = self._inventory.get().peripherals
         devices = {
             one.identity: one
-            for one in self._inventory.get().peripherals
+            for one in peripherals
             if one.identity in commands and one.exclusion is None and one.unhealthy != ABSENT
         }
         self._known = {identity: commands[identity] for identity in devices}
@@ -109,7 +110,8 @@ class CommandWatch:
             {
                 identity: self._watched(identity, terms.of_peripheral(one))
                 for identity, one in devices.items()
-            }
+            },
+            of=(one.identity for one in peripherals),
         )
         for identity, command in self._known.items():
             if before.get(identity, command) != command:

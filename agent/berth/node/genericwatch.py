@@ -94,17 +94,16 @@ class GenericWatch:
 
     def _settle(self) -> None:
         """Watch what there is now, and look at once at what is another than before."""
-        terms, before = self._terms.get(), self._known
-        self._known = {
-            one.identity: one for one in self._inventory.get().peripherals if is_watched(one)
-        }
+        terms, before, inventory = self._terms.get(), self._known, self._inventory.get()
+        self._known = {one.identity: one for one in inventory.peripherals if is_watched(one)}
         self.rounds.watch(
             {
                 identity: Watched(
                     terms=terms.of_peripheral(one), probe=functools.partial(self._probe, identity)
                 )
                 for identity, one in self._known.items()
-            }
+            },
+            of=(one.identity for one in inventory.peripherals),
         )
         for identity, one in self._known.items():
             if identity in before and _shown(one) != _shown(before[identity]):

@@ -35,7 +35,7 @@ from berth.gpu.condition import (
 )
 from berth.gpu.layout import Layout
 from berth.gpu.told import OFF_THE_BUS, UNLISTED, session_finding
-from berth.health.finding import Finding
+from berth.health.finding import Finding, wholes
 from berth.health.reports import Reports
 from berth.health.terms import Terms
 from berth.host.nvml.silence import Silence, nameless
@@ -209,7 +209,8 @@ class GpuWatch:
                     mend="`berth status` shows the session with NVML",
                 )
                 for subject, one in self._watched.items()
-            }
+            },
+            of=self._of_others(),
         )
         for subject in changed:
             # NVML may have learned of it just now, and it was refused before.
@@ -248,6 +249,15 @@ class GpuWatch:
     def _retire_parts(self, condition: Condition, parts: Mapping[tuple[int, int], str]) -> None:
         for part in set(condition.parts.values()) - set(parts.values()):
             self._reports.retire(part, SOURCE)
+
+    def _of_others(self) -> frozenset[str]:
+        """GPUs that are another driver's for good; of all others NVML may still learn."""
+        return frozenset(
+            whole
+            for one in self._inventory.get().peripherals
+            if one.kind == "vfio" and not one.only_counted
+            for whole in wholes(one.identity)
+        )
 
     def _terms_by_address(self) -> Mapping[str, Terms]:
         """Of each GPU: those of whatever of it is to be asked most often."""

@@ -150,6 +150,7 @@ class NicWatch:
         self._posts: Mapping[str, Post] = {}
         self._pfs: Mapping[str, int] = {}
         self._watched: Mapping[str, Terms] = {}
+        self._there: frozenset[str] = frozenset()
         self._settled: object = None
         self._link_memory: dict[str, link.LinkMemory] = {}
         self._function_memory: dict[str, function.FunctionMemory] = {}
@@ -239,12 +240,13 @@ class NicWatch:
     def _watch(self, inventory: Inventory) -> None:
         nics = inventory.nic_by_identity
         terms = {identity: self._terms(nics[identity]) for identity in self._posts}
-        if terms == self._watched:
+        there = frozenset(nics)
+        if (terms, there) == (self._watched, self._there):
             return
-        self._watched = terms
-        self._links.watch(_rounds_of(self._look_at_link, terms))
+        self._watched, self._there = terms, there
+        self._links.watch(_rounds_of(self._look_at_link, terms), of=there)
         functions = {one: each for one, each in terms.items() if self._posts[one].address}
-        self._functions.watch(_rounds_of(self._look_at_function, functions))
+        self._functions.watch(_rounds_of(self._look_at_function, functions), of=there)
 
     def _forget(self, identity: str) -> None:
         self._link_memory.pop(identity, None)

@@ -13,7 +13,7 @@ Source: gpu-and-health.md §6.1, §6.2.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -114,13 +114,20 @@ class Rounds:
         """How many probes are out past their deadline."""
         return sum(each.turn.is_late for each in self._subjects.values())
 
-    def watch(self, subjects: Mapping[str, Watched]) -> None:
+    def watch(self, subjects: Mapping[str, Watched], *, of: Iterable[str] = ()) -> None:
         """This is all that is watched from now on.
 
         A new subject is probed at once; one whose probe alone is another, when it is due.
+
+        Args:
+            of: What there is, watched or not. What another life found against one that is not
+                watched is void: nobody would ever see it heal.
         """
         for name in self._subjects.keys() - subjects.keys():
             self._retire(name)
+        for name in of:
+            if name not in subjects and self._reports.standing(name, self._source):
+                self._reports.retire(name, self._source)
         for name, watched in subjects.items():
             known = self._subjects.get(name)
             if known is None:

@@ -104,6 +104,7 @@ class VfioWatch:
 
     def _watch(self) -> None:
         """Watch every function that somebody may have, or has, whatever became of it."""
+        functions = [one for one in self._inventory.get().peripherals if one.kind == "vfio"]
         self._rounds.watch(
             {
                 one.identity: Watched(
@@ -111,9 +112,10 @@ class VfioWatch:
                     probe=partial(self._probe, one),
                     mend="see `journalctl -k`, drain the node and boot",
                 )
-                for one in self._inventory.get().peripherals
-                if one.kind == "vfio" and (one.exclusion is None or one.held_by)
-            }
+                for one in functions
+                if one.exclusion is None or one.held_by
+            },
+            of=(one.identity for one in functions),
         )
 
     async def _probe(self, one: Peripheral) -> Sequence[Finding] | Unanswerable:

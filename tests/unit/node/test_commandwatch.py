@@ -13,11 +13,12 @@ from trio.testing import MockClock
 
 from berth.config.schema import Config
 from berth.errors import HostError
+from berth.health.finding import Finding, Severity
 from berth.health.watching import Watching
 from berth.host.commands import Running
 from berth.model.inventory import Inventory
 from berth.node import health
-from berth.node.commandwatch import ENVIRONMENT, CommandWatch
+from berth.node.commandwatch import ENVIRONMENT, SOURCE, CommandWatch
 from berth.runtime.latest import Latest
 from tests.unit.config.reading import read_table
 from tests.unit.node.peripherals import modem
@@ -256,3 +257,20 @@ async def test_devices_and_commands_may_change(
     assert bed.world.starts("modem-0") == [0, 10]
     assert bed.world.starts("modem-1") == bed.world.starts("modem-2") == [0]
     assert bed.codes(1)[-1] == bed.codes(2)[-1] == ("retired",)
+
+
+async def test_what_a_command_found_is_void_when_it_is_asked_no_more(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """The operator took it out of the configuration while no agent ran."""
+    bed = Bed(2)
+    for number in range(2):
+        sick = Finding(code="probe-failed", severity=Severity.FAULT, message="no carrier")
+        bed.reports.report(modem(number).identity, SOURCE, [sick])
+    bed.commands.set({modem(1).identity: (PROGRAM, modem(1).name)})
+
+    await nursery.start(bed.watch.run)
+    await trio.sleep(0.5)
+
+    assert bed.reports.standing(modem(0).identity, SOURCE) == ()
+    assert [one.code for one in bed.reports.standing(modem(1).identity, SOURCE)] == ["probe-failed"]

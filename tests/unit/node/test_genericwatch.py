@@ -11,6 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from berth.config.schema import Config
+from berth.health.finding import Finding, Severity
 from berth.health.watching import Watching
 from berth.host.nodefacts import AtPath
 from berth.model.device import Exclusion
@@ -167,3 +168,23 @@ async def test_cancel_does_not_wait_for_a_file_system(monkeypatch: pytest.Monkey
 
     assert scope.cancelled_caught
     go.set()
+
+
+async def test_what_another_life_found_is_void_of_what_is_not_watched(
+    folder: Folder, inventory: Latest[Inventory], nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """A device that no group takes any more is asked by nobody."""
+    told = Reported()
+    for number in range(2):
+        lost = Finding(code="absent", severity=Severity.LOST, message="it was away")
+        told.report(modem(number).identity, genericwatch.SOURCE, [lost])
+    closed = Exclusion(reason="not-selected", detail="no group takes it")
+    inventory.set(holding(attrs.evolve(modem(0), exclusion=closed), modem(1)))
+    terms: Latest[health.Watching] = Latest(Watching.of(Config()))
+    watch = GenericWatch(told, inventory=inventory, terms=terms, look=folder.look)
+
+    await nursery.start(watch.run)
+    await trio.sleep(1)
+
+    assert [each.codes for each in told.of(modem(0).identity)] == [("absent",), ("retired",)]
+    assert [each.codes for each in told.of(modem(1).identity)] == [("absent",), ()]

@@ -16,7 +16,9 @@ from berth.health.finding import Finding, Severity
 from berth.host.nvml.session import Session, SessionState
 from berth.host.nvml.values import EventKind, NoAnswer, NvmlEvent, Probe, Refusal
 from berth.host.pcihealth import ABSENT, FunctionSight
-from berth.node.gpuwatch import BUS_S, GpuFigures
+from berth.model.inventory import Inventory
+from berth.model.peripheral import Peripheral
+from berth.node.gpuwatch import BUS_S, SOURCE, GpuFigures
 from berth.node.xidjournal import Xid
 from tests.unit.node.gpubed import (
     ADDRESSES,
@@ -25,6 +27,7 @@ from tests.unit.node.gpubed import (
     PART_NAMES,
     PARTED,
     PARTS,
+    SUBJECTS,
     UP,
     WELL,
     Bed,
@@ -669,3 +672,36 @@ async def test_restart_heals_nothing_and_a_boot_does(tmp_path: Path) -> None:
             running.cancel_scope.cancel()
 
         assert sick == found
+
+
+async def test_what_nvml_found_is_void_when_the_gpu_is_vfio_pcis_for_good(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """One that NVML does not list yet may be its own still, and stays sick."""
+
+    bed = Bed()
+    lost = Finding(code="xid-79", severity=Severity.LOST, message="-")
+    for number in range(3):
+        bed.health.report(SUBJECTS[number], SOURCE, [lost], asked=False)
+    rest = bed.inventory.get().peripherals[2:]
+    bound = _function(0, only_counted=False)
+    bed.inventory.set(Inventory(peripherals=(bound, _function(1, only_counted=True), *rest)))
+    bed.gpus.layouts.set(())
+    await nursery.start(bed.run)
+    await trio.sleep(1)
+
+    standing = [bool(bed.health.standing(SUBJECTS[number], SOURCE)) for number in range(3)]
+    assert standing == [False, True, True]
+
+
+def _function(number: int, *, only_counted: bool) -> Peripheral:
+    return Peripheral(
+        identity=f"{SUBJECTS[number]}/vfio",
+        name=f"vfio-{number}",
+        kind="vfio",
+        type="vfio",
+        group="",
+        keys=(),
+        path=ADDRESSES[number],
+        only_counted=only_counted,
+    )

@@ -411,3 +411,20 @@ async def test_whoever_needs_to_know_now_is_answered(run: World, autojump_clock:
     assert len(run.looks) == 1
     assert len(run.reports.of(NIC)) == 2
     await run.watch.probe_now("pci:0000:99:00.0")
+
+
+async def test_what_another_life_found_is_void_where_no_group_takes_the_nic(
+    world: World, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Nobody looks at it, so nobody would see it heal."""
+
+    sick = Finding(code="no-carrier", severity=Severity.FAULT, message="-")
+    for source in (LINK, PCI):
+        world.reports.report(NIC, source, [sick])
+    world.inventory.set(Inventory(nics=(attrs.evolve(FREE, group=""),)))
+
+    await nursery.start(world.watch.run)
+    await trio.sleep(1)
+
+    assert world.looks == []
+    assert world.codes(LINK) == world.codes(PCI) == []

@@ -378,3 +378,19 @@ async def test_rounds_can_be_run_again(
 
     assert subject.asked == [0, 10]
     assert reports.told[-1].codes == ()
+
+
+async def test_what_another_life_found_against_the_unwatched_is_void(
+    rounds: Rounds, reports: Reported, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Nobody would ever see it heal; of what is not there now nothing is decided."""
+    for subject in ("watched", "left", "away"):
+        reports.report(subject, "test", [SICK])
+    reports.report("left", "another", [SICK])
+
+    rounds.watch({"watched": watched(Subject([SICK]))}, of=["watched", "left", "well"])
+    await nursery.start(rounds.run)
+    await trio.sleep(1)
+
+    assert [told.subject for told in reports.told if told.codes == ("retired",)] == ["left"]
+    assert set(reports.findings) == {("watched", "test"), ("away", "test"), ("left", "another")}

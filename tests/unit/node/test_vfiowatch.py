@@ -8,7 +8,7 @@ import attrs
 import trio
 from trio.testing import MockClock
 
-from berth.health.finding import Severity
+from berth.health.finding import Finding, Severity
 from berth.health.terms import VFIO, Terms
 from berth.health.verdict import Status
 from berth.host.pcihealth import ABSENT, FunctionSight
@@ -16,7 +16,7 @@ from berth.model.device import Exclusion, Nic
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
 from berth.node.health import Health, Watching
-from berth.node.vfiowatch import VfioWatch
+from berth.node.vfiowatch import SOURCE, VfioWatch
 from berth.runtime.latest import Latest
 from tests.unit.node.gpubed import Bus
 
@@ -143,3 +143,20 @@ async def test_function_that_nobody_may_have_is_not_looked_at(
     await trio.sleep(1)
 
     assert bed.statuses() == {NAMES[0]: (Status.HEALTHY, "")}
+
+
+async def test_what_another_life_found_is_void_of_what_is_not_watched(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Nobody can have it, so nobody looks, and nobody would see it heal."""
+
+    closed = Exclusion(reason="not-selected", detail="no group takes it")
+    bed = Bed(function(0, exclusion=closed), function(1))
+    lost = Finding(code="lost", severity=Severity.LOST, message="-")
+    for number in range(2):
+        bed.health.report(function(number).identity, SOURCE, [lost], asked=False)
+    await nursery.start(bed.run)
+    await trio.sleep(1)
+
+    assert bed.health.standing(function(0).identity, SOURCE) == ()
+    assert bed.health.standing(function(1).identity, SOURCE) == (lost,)
