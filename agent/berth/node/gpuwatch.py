@@ -231,7 +231,7 @@ class GpuWatch:
         self._retire_parts(known.condition, layout.parts)
         known.condition = laid_out(known.condition, layout.parts)
         self._take_up(known, new)
-        changed = known.layout != layout
+        changed = swapped or known.layout != layout
         known.layout, known.terms = layout, terms
         return changed
 
@@ -307,6 +307,9 @@ class GpuWatch:
                 within_s=min(REOPEN_S, one.terms.timeout_s / 3),
             )
             why = self._take(one, answer, nvml)
+        if self._watched.get(one.condition.subject) is not one:
+            # What this one had is no word on the one that is there.
+            return Unanswerable(why="another card has come into its place")
         if why:
             return Unanswerable(why=why)
         return one.condition.against(one.condition.subject, trio.current_time())

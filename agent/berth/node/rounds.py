@@ -245,17 +245,20 @@ class Rounds:
         subject.turn = attrs.evolve(subject.turn, heals=not standing <= named)
 
     def _tell_silence(self, name: str, subject: _Subject, now_s: float) -> None:
-        """What it was found to be before still stands: nobody has seen it otherwise."""
+        """What it was found to be before still stands: nobody has seen it otherwise.
+
+        Unless a person has cleared it, or another thing is in its place by now.
+        """
         self._fresh -= not subject.turn.is_late
         self.timeouts.add(by=not subject.turn.is_late)
         subject.turn = subject.turn.told(now_s)
         watched = subject.watched
         if watched is None:
             return
-        before = subject.answer
-        if before is None:
-            before = self._reports.standing(name, self._source)
-        findings = [each for each in before if each.code != NO_ANSWER]
+        standing = self._reports.standing(name, self._source)
+        before = standing if subject.answer is None else subject.answer
+        known = {each.code for each in standing} - {NO_ANSWER}
+        findings = [each for each in before if each.code in known]
         findings.append(no_answer(subject.turn, now_s, mend=watched.mend))
         self._reports.report(name, self._source, findings)
         subject.let_go()

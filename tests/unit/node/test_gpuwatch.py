@@ -705,3 +705,21 @@ def _function(number: int, *, only_counted: bool) -> Peripheral:
         path=ADDRESSES[number],
         only_counted=only_counted,
     )
+
+
+async def test_answer_of_a_card_that_is_gone_is_no_word_on_the_next(
+    bed: Bed, autojump_clock: MockClock
+) -> None:
+    """A probe may be out while cards are swapped; the new one is asked at once."""
+
+    bed.xid(48)
+    await trio.sleep(2)
+    bed.nvml.hung.add(ADDRESSES[0])
+    await trio.sleep(4)
+    bed.gpus.layouts.set((layout(0, uuid="GPU-new"), *map(layout, range(1, 8))))
+    await wait_all_tasks_blocked()
+    bed.nvml.return_all()
+    await trio.sleep(0.2)
+
+    assert bed.health.standing(SUBJECTS[0], SOURCE) == ()
+    assert bed.sick() == {}

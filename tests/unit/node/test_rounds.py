@@ -394,3 +394,19 @@ async def test_what_another_life_found_against_the_unwatched_is_void(
 
     assert [told.subject for told in reports.told if told.codes == ("retired",)] == ["left"]
     assert set(reports.findings) == {("watched", "test"), ("away", "test"), ("left", "another")}
+
+
+async def test_silence_does_not_tell_again_what_a_person_has_cleared(
+    rounds: Rounds, reports: Reported, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Nor what was found of the thing that was there before."""
+    subject = Subject([SICK])
+    rounds.watch({"a": watched(subject)})
+    await nursery.start(rounds.run)
+    await trio.sleep(1)
+    reports.findings.clear()
+    subject.gate = trio.Event()
+
+    await trio.sleep(10)
+
+    assert reports.of("a")[-1].codes == ("no-answer",)
