@@ -20,8 +20,9 @@ import attrs
 
 from berth.errors import StateError
 from berth.health.course import Cause, Course, Flapping, Moment
-from berth.health.finding import CODE_LIMIT, OPERATOR, Finding, Severity, cut
+from berth.health.finding import OPERATOR, Finding, Severity, cut
 from berth.model import jsontext
+from berth.model.names import is_dns_label
 from berth.model.structure import Misfit, from_json, to_json
 
 SCHEMA: Final = 1
@@ -148,7 +149,8 @@ def _ageless(kept: KeptCourses) -> KeptCourses:
 def _require_sound(cause: KeptCause, where: str) -> None:
     if cause.severity not in _severities():
         raise Misfit(where, f"has the severity {cause.severity!r}")
-    if not cause.code or len(cause.code.encode()) > CODE_LIMIT:
+    if not is_dns_label(cause.code):
+        # It becomes the value of a taint, and a server would refuse the whole device for another.
         raise Misfit(where, f"has the code {cause.code!r}")
     if not math.isfinite(cause.age_s) or cause.age_s < 0:
         raise Misfit(where, f"has an age of {cause.age_s} s")

@@ -101,6 +101,7 @@ def test_same_is_blind_to_age_alone() -> None:
         ({"age_s": 1e999}, "no JSON"),
         ({"code": ""}, "code ''"),
         ({"code": "x" * 64}, "code 'xxx"),
+        ({"code": "XID 79"}, "code 'XID 79'"),
         ({"colour": "red"}, "colour: is not known"),
     ],
 )
