@@ -49,7 +49,8 @@ def _deadline(default: int, zero: str = "") -> int:
     return key(
         Whole(least=0 if zero else 1, most=DEADLINE_LIMIT_S),
         default,
-        f"Longest that a device may take to answer; then it is unhealthy (`no-answer`).{zero}",
+        "Longest that a device may take to answer; then it is unhealthy (`no-answer`; "
+        f"of a command `probe-failed`).{zero}",
         unit="seconds",
     )
 
