@@ -24,6 +24,7 @@ from typing import Any, Final, TypeAlias
 import trio
 
 from berth.errors import BerthError, Faults, HostError, LocalProtocolError, RemoteProtocolError
+from berth.model import jsontext
 from berth.runtime.backoff import BackOff
 from berth.runtime.files import FOLDER_MODE, host_error, make_folder
 from berth.runtime.listeners import bind_listener, release_path
@@ -353,8 +354,8 @@ def _too_long(limit: int) -> str:
 
 def _parse(line: bytes) -> Mapping[str, Any]:
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        value = jsontext.loads(line)
+    except ValueError as error:
         raise RemoteProtocolError(_WHERE, f"a line that is no JSON: {error}") from error
     if not isinstance(value, dict):
         raise RemoteProtocolError(_WHERE, "a line that is no JSON object")

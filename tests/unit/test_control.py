@@ -365,3 +365,16 @@ async def test_search_when_a_line_is_long_and_slow() -> None:
 
             assert lines._searched == len(lines._buffer)
         await ours.send_all(b"\n")
+
+
+async def test_word_that_is_no_text_does_not_reach_a_verb() -> None:
+    """A shell gives any bytes as an argument, and half a surrogate pair cannot be written down."""
+
+    request = json.dumps(
+        {"id": 1, "verb": "echo", "say": "grüße".encode("latin-1").decode(errors="surrogateescape")}
+    )
+
+    answers, raised = await hold(request.encode() + b"\n")
+
+    assert raised is None
+    assert answers[-1]["said"] == "gr\ufffd\ufffde"

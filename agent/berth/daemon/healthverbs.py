@@ -13,11 +13,11 @@ import trio
 
 from berth.control import Event, Verb
 from berth.errors import ConfigError
-from berth.health.finding import CODE_LIMIT, MESSAGE_LIMIT
+from berth.health.finding import CODE_LIMIT, MESSAGE_LIMIT, cut
 from berth.health.verdict import Verdict
 from berth.model.device import Nic
 from berth.model.inventory import Inventory
-from berth.model.names import is_dns_label, slug
+from berth.model.names import is_dns_label, printable, slug
 from berth.model.peripheral import Peripheral
 from berth.node.health import Health
 from berth.node.views import health_view, verdict_entry
@@ -71,7 +71,7 @@ class HealthVerbs:
             raise ConfigError(
                 "--message", "is no text of its length", rule=f"at most {MESSAGE_LIMIT} bytes"
             )
-        await self._health.set_by_operator(name, reason, message)
+        await self._health.set_by_operator(name, reason, cut(printable(message)))
         _log.info("device set unhealthy by the operator", device=name, reason=reason)
         return self._done(f"{name} is {reason} until you clear it, over reboots too", name)
 

@@ -192,3 +192,13 @@ async def test_verdicts_stand_in_devices_and_why(node: Parts, file: Any) -> None
     assert [device["verdict"]["status"] for device in listed] == ["unhealthy", "unknown"]
     (found,) = (await verbs["why"]({"what": "modem-0"}, tell))["found"]
     assert found["device"]["verdict"] == listed[0]["verdict"]
+
+
+async def test_words_of_a_person_cannot_command_a_terminal(node: Parts) -> None:
+    """They are shown in one line, wherever they are."""
+
+    answer = await ask(
+        node, "health.set", device="modem-0", reason="odd", message="it\nis \x1b[31mred"
+    )
+
+    assert answer["verdict"]["message"].startswith("it\\nis \\x1b[31mred (since ")
