@@ -19,7 +19,7 @@ import trio
 from berth.errors import BerthError, ClaimError
 from berth.health.cases import Cases, Watched
 from berth.health.changes import Changes
-from berth.health.course import Cause, Course, Moment
+from berth.health.course import CAUSE_LIMIT, Cause, Course, Moment
 from berth.health.finding import OPERATOR, Finding, Severity
 from berth.health.reports import Prober
 from berth.health.terms import Terms
@@ -167,10 +167,17 @@ class Health:
         """Take a person's word against a device; it is on disk before it counts as said.
 
         Raises:
-            ClaimError: No device is so called.
+            ClaimError: No device is so called, or so much was said already that this would be lost.
             HostError: The disk refused; nothing has changed.
         """
         subject = self._subject(name)
+        codes = {one.code for one in self.standing(subject, OPERATOR)}
+        if len(codes - {code}) >= CAUSE_LIMIT:
+            raise ClaimError(
+                name,
+                f"was taken out of service for {CAUSE_LIMIT} reasons already",
+                mend=f"`berth health clear {name} REASON` drops one",
+            )
         said = Finding(code=code, severity=Severity.FAULT, message=message)
 
         def say(cases: Cases) -> None:

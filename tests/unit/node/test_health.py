@@ -14,7 +14,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from berth.errors import ClaimError, HostError
-from berth.health.course import Course, Moment
+from berth.health.course import CAUSE_LIMIT, Course, Moment
 from berth.health.finding import OPERATOR, Finding, Severity
 from berth.health.reports import Prober, Reports
 from berth.health.terms import Terms
@@ -640,3 +640,19 @@ async def test_journal_of_a_device_that_flaps_ends_with_the_truth(
     assert "held_back=0" not in lines[-1]
     assert len(lines) <= 3
     assert trio.current_time() == pytest.approx(began_s + 120)
+
+
+async def test_reason_too_many_is_refused_and_not_dropped(
+    nursery: trio.Nursery, autojump_clock: MockClock, bed: Bed
+) -> None:
+    """Whoever was told that it holds until it is cleared relies on that; the same may be resaid."""
+
+    await begun(nursery, bed)
+    for number in range(CAUSE_LIMIT):
+        await bed.health.set_by_operator(MODEM.name, f"reason-{number}", "")
+
+    with pytest.raises(ClaimError, match="for 32 reasons already; `berth health clear modem-0 "):
+        await bed.health.set_by_operator(MODEM.name, "one-more", "")
+    await bed.health.set_by_operator(MODEM.name, "reason-0", "other words")
+
+    assert bed.health.verdict(MODEM.name).causes == CAUSE_LIMIT
