@@ -268,8 +268,12 @@ class NicWatch:
                 return self._of_moving(identity)
             self._moving_s.pop(identity, None)
             now_s = self._looked_s[identity] = trio.current_time()
-            memory = self._link_memory.get(identity) or link.resumed(
-                self._reports.standing(identity, LINK), at_s=now_s
+            standing, known = (
+                self._reports.standing(identity, LINK),
+                self._link_memory.get(identity),
+            )
+            memory = (
+                link.let_stand(known, standing) if known else link.resumed(standing, at_s=now_s)
             )
             look = partial(
                 self._visit, post, former=memory.sandbox, physfn=self._pci.physfn, pfs=self._pfs
@@ -294,8 +298,14 @@ class NicWatch:
             post = self._post(identity)
             if post is None:
                 break
-            memory = self._function_memory.get(identity) or function.resumed(
-                self._reports.standing(identity, PCI), post, at_s=trio.current_time()
+            standing, known = (
+                self._reports.standing(identity, PCI),
+                self._function_memory.get(identity),
+            )
+            memory = (
+                function.let_stand(known, standing)
+                if known
+                else function.resumed(standing, post, at_s=trio.current_time())
             )
             look = partial(self._functions_of, post.address)
             sights = await self._function_calls.make(look, patience_s=patience_s)
@@ -322,7 +332,11 @@ class NicWatch:
         since_s = self._moving_s.setdefault(identity, now_s)
         if now_s - since_s > MOVE_S:
             return _ON_ITS_WAY
-        return self._last.get(identity, _ON_ITS_WAY)
+        last = self._last.get(identity)
+        if last is None:
+            return _ON_ITS_WAY
+        codes = {finding.code for finding in self._reports.standing(identity, LINK)}
+        return [finding for finding in last if finding.code in codes]
 
     def _functions_of(self, address: str) -> tuple[FunctionSight, FunctionSight | None]:
         """How a function is, and its PF; blocks."""

@@ -20,7 +20,7 @@ from berth.host.netlink.events import Changed, Event, Overflow, Removed
 from berth.host.pcihealth import PciHealth
 from berth.model.device import Nic, NicKind
 from berth.model.inventory import Inventory
-from berth.nic.health.link import ATTACH_S, CARRIER_S
+from berth.nic.health.link import ATTACH_S, CARRIER_S, FLAPS
 from berth.nic.health.post import Place, Post
 from berth.nic.health.sight import LinkSight
 from berth.nic.record import SandboxRef, Stage
@@ -428,3 +428,46 @@ async def test_what_another_life_found_is_void_where_no_group_takes_the_nic(
 
     assert world.looks == []
     assert world.codes(LINK) == world.codes(PCI) == []
+
+
+@pytest.mark.parametrize("source", [LINK, PCI])
+async def test_what_a_person_has_cleared_is_not_remembered(
+    run: World, autojump_clock: MockClock, source: str
+) -> None:
+    """Neither that carrier came and went, nor an error that lies behind; another one counts."""
+
+    def have_trouble(count: int) -> None:
+        link_ = attrs.evolve(UP, carrier_down_count=UP.carrier_down_count + count * FLAPS)
+        run.sight = LinkSight(link=link_)
+        run.tree.errors(PF, fatal=f"TOTAL_ERR_FATAL {count}\n", nonfatal="")
+
+    code = {LINK: "flapping", PCI: "aer-fatal"}[source]
+    have_trouble(0)
+    await trio.sleep(16)
+    have_trouble(1)
+    await trio.sleep(16)
+    assert run.codes(source) == [code]
+
+    run.reports.findings[NIC, source] = ()
+    await trio.sleep(61)
+
+    assert run.codes(source) == []
+    have_trouble(2)
+    await trio.sleep(16)
+    assert run.codes(source) == [code]
+
+
+async def test_nic_on_its_way_does_not_tell_again_what_was_cleared(
+    run: World, autojump_clock: MockClock
+) -> None:
+    """What was found last holds meanwhile, less what a person knows better."""
+
+    run.sight = LinkSight(link=attrs.evolve(UP, carrier_down_count=FLAPS))
+    await trio.sleep(31)
+    assert run.codes() == ["flapping"]
+    run.reports.findings[NIC, LINK] = ()
+    run.hold(Stage.ATTACHING)
+
+    await trio.sleep(10)
+
+    assert run.codes() == []

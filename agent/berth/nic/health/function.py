@@ -93,6 +93,19 @@ def resumed(standing: Iterable[Finding], post: Post, *, at_s: float) -> Function
     )
 
 
+def let_stand(memory: FunctionMemory, standing: Iterable[Finding]) -> FunctionMemory:
+    """The memory when a person may have cleared something: what stands no more is over."""
+    codes = {finding.code for finding in standing}
+    return attrs.evolve(
+        memory,
+        rebound=memory.rebound and REBOUND in codes,
+        fatal=memory.fatal if memory.fatal.bad_s is None or FATAL in codes else Errors(),
+        nonfatal=memory.nonfatal
+        if memory.nonfatal.bad_s is None or NONFATAL in codes
+        else Errors(),
+    )
+
+
 def judge_function(
     post: Post,
     sight: FunctionSight,

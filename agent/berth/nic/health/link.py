@@ -98,6 +98,13 @@ def resumed(standing: Iterable[Finding], *, at_s: float) -> LinkMemory:
     )
 
 
+def let_stand(memory: LinkMemory, standing: Iterable[Finding]) -> LinkMemory:
+    """The memory when a person may have cleared something: what stands no more is over."""
+    if memory.flapped_s is None or FLAPPING in {finding.code for finding in standing}:
+        return memory
+    return attrs.evolve(memory, flapped_s=None, downs_s=())
+
+
 def judge_link(post: Post, sight: LinkSight, before: LinkMemory, *, at_s: float) -> LinkVerdict:
     """Judge one look at a NIC that is not on its way."""
     memory = _followed(post, before, at_s)
