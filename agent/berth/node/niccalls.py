@@ -58,7 +58,7 @@ class Calls:
     def __init__(self, aside: Aside, *, first: Callable[[], None] | None = None) -> None:
         self._aside = aside
         self._first = first
-        self._out = 0
+        self._out: set[object] = set()
         self._open_s = -math.inf
 
     async def make(self, look: Callable[[], T], *, patience_s: float) -> T | Unanswerable:
@@ -81,14 +81,24 @@ class Calls:
         if self._out:
             return False
 
+        asked, begun = object(), False
+
         def ask() -> None:
+            nonlocal begun
+            begun = True
             try:
                 first()
             finally:
-                self._out -= 1
+                self._out.discard(asked)
 
-        self._out += 1
-        with trio.move_on_after(patience_s):
-            await self._aside(ask)
-            self._open_s = trio.current_time()
+        self._out.add(asked)
+        try:
+            with trio.move_on_after(patience_s):
+                await self._aside(ask)
+                self._open_s = trio.current_time()
+        except BaseException:
+            if not begun:
+                # No thread was to be had, or nobody waits any more: nothing is out.
+                self._out.discard(asked)
+            raise
         return not self._out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -72,3 +73,27 @@ async def test_a_refusal_is_no_answer(autojump_clock: MockClock, place: str) -> 
     assert "too many open files" in answer.why
     refuses.clear()
     assert await calls.make(lambda: refuse("look"), patience_s=1) == "seen"
+
+
+@pytest.mark.parametrize("ended_by", ["no thread", "cancel"])
+async def test_question_that_never_began_blinds_nobody(
+    autojump_clock: MockClock, ended_by: str
+) -> None:
+    """A machine may have no thread for us, or the watch be ended while it waits for one."""
+
+    is_well = False
+
+    async def aside(work: Callable[[], T], /) -> T:
+        if is_well:
+            return await at_once(work)
+        if ended_by == "cancel":
+            await trio.sleep_forever()
+        await trio.lowlevel.checkpoint()
+        raise RuntimeError("can't start new thread")
+
+    calls = Calls(aside, first=lambda: None)
+    with trio.move_on_after(0.1), contextlib.suppress(RuntimeError):
+        await calls.make(lambda: "seen", patience_s=1)
+    is_well = True
+
+    assert await calls.make(lambda: "seen", patience_s=1) == "seen"

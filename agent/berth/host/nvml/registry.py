@@ -134,8 +134,6 @@ class Registry:
         """Begin a call that nobody need wait for; none may be out for the key."""
         out = OpenCall(key=key, purpose=purpose, began_s=trio.current_time(), deadline_s=deadline_s)
         call: _Call[T] = _Call(out)
-        self._open[key] = call
-        self._calls[purpose] += 1
         token = trio.lowlevel.current_trio_token()
 
         def work() -> None:
@@ -146,7 +144,10 @@ class Registry:
             with contextlib.suppress(trio.RunFinishedError):
                 token.run_sync_soon(self._returned, key, call)
 
+        # A machine may have no thread for us; then nothing is out, and the next may ask.
         threading.Thread(target=work, name=f"{self._threads} {key}", daemon=True).start()
+        self._open[key] = call
+        self._calls[purpose] += 1
         return call
 
     def busy(self, key: str) -> bool:

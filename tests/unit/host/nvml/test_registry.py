@@ -227,3 +227,21 @@ async def test_calls_are_counted_by_how_they_came_back(gate: Gate) -> None:
     }
     assert figures.unanswered == {"probe": 1}
     assert figures.seconds.counts() == {("probe",): 2, ("walk",): 1}
+
+
+async def test_call_for_which_there_is_no_thread_is_not_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its subject would else be silent for ever."""
+
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    registry = Registry()
+    with monkeypatch.context() as machine:
+        machine.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread"):
+            await registry.ask("a", "probe", lambda: 7, deadline_s=60)
+
+    assert registry.open_calls() == ()
+    assert await registry.ask("a", "probe", lambda: 7, deadline_s=60) == 7
