@@ -108,6 +108,8 @@ class HealthWork:
         """Take other settings."""
         self.terms.set(watching.Watching.of(config))
         self._nics.reload(config.nic)
+        if self.gpus is not None:
+            self.gpus.reload(config.health.xid)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Judge and watch until cancelled; started when the first verdicts are told."""

@@ -35,7 +35,7 @@ from berth.gpu.condition import (
 )
 from berth.gpu.layout import Layout
 from berth.gpu.told import OFF_THE_BUS, UNLISTED, session_finding
-from berth.health.finding import Finding, wholes
+from berth.health.finding import Finding
 from berth.health.reports import Reports
 from berth.health.terms import Terms
 from berth.host.nvml.silence import Silence, nameless
@@ -45,7 +45,7 @@ from berth.node.grip import Grip
 from berth.node.health import Watching
 from berth.node.nvml import Nvml, is_closed, probe_when_open
 from berth.node.rounds import Rounds, Unanswerable, Watched
-from berth.node.vfiowatch import Signs
+from berth.node.vfiowatch import Signs, bound_for_good
 from berth.node.xidjournal import XidJournal
 from berth.runtime.latest import Latest
 
@@ -151,6 +151,10 @@ class GpuWatch:
         """Its probes, for their figures."""
         return self._rounds
 
+    def reload(self, xids: XidTable) -> None:
+        """Take other classes of XIDs; what was found by the old ones heals as ever."""
+        self._xids = xids
+
     async def probe_now(self, subject: str) -> None:
         """See `Prober`; a part is asked with its GPU."""
         await self._rounds.probe_now(subject)
@@ -210,7 +214,8 @@ class GpuWatch:
                 )
                 for subject, one in self._watched.items()
             },
-            of=self._of_others(),
+            # Of all others NVML may still learn.
+            of=bound_for_good(self._inventory.get()),
         )
         for subject in changed:
             # NVML may have learned of it just now, and it was refused before.
@@ -249,15 +254,6 @@ class GpuWatch:
     def _retire_parts(self, condition: Condition, parts: Mapping[tuple[int, int], str]) -> None:
         for part in set(condition.parts.values()) - set(parts.values()):
             self._reports.retire(part, SOURCE)
-
-    def _of_others(self) -> frozenset[str]:
-        """GPUs that are another driver's for good; of all others NVML may still learn."""
-        return frozenset(
-            whole
-            for one in self._inventory.get().peripherals
-            if one.kind == "vfio" and not one.only_counted
-            for whole in wholes(one.identity)
-        )
 
     def _terms_by_address(self) -> Mapping[str, Terms]:
         """Of each GPU: those of whatever of it is to be asked most often."""

@@ -15,7 +15,7 @@ from typing import Final
 import trio
 
 from berth.gpu.told import OFF_THE_BUS
-from berth.health.finding import Finding, Severity
+from berth.health.finding import Finding, Severity, wholes
 from berth.health.reports import Reports
 from berth.host.nvml.values import NoAnswer
 from berth.host.pcihealth import FunctionSight
@@ -53,6 +53,16 @@ def sign_findings(sign: FunctionSight, *, bound: bool) -> tuple[Finding, ...]:
     if bound and sign.driver != VFIO:
         return (_no_driver(sign.driver),)
     return ()
+
+
+def bound_for_good(inventory: Inventory) -> frozenset[str]:
+    """What has vfio-pci by the operator's will: no claim gives it back to another driver."""
+    return frozenset(
+        whole
+        for one in inventory.peripherals
+        if one.kind == "vfio" and not one.only_counted
+        for whole in wholes(one.identity)
+    )
 
 
 class VfioWatch:

@@ -8,8 +8,10 @@ from pathlib import Path
 import attrs
 import trio
 
+from berth.config.xid import XidTable
 from berth.daemon.parts import Parts
 from berth.health.verdict import Status, Verdict
+from berth.host.nvml.values import EventKind, NvmlEvent
 from berth.model.edits import DeviceNode, Edits, NodeType
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
@@ -75,3 +77,19 @@ async def test_times_follow_a_reload(parts: Parts) -> None:
 
     assert parts.care.terms.get().of_peripheral(DEVICE).interval_s == 7
     assert parts.config.health == attrs.evolve(before, generic=times)
+
+
+async def test_other_classes_of_xids_count_from_the_reload_on(
+    parts: Parts, nursery: trio.Nursery
+) -> None:
+    """The operator is told that they are in effect now."""
+    await nursery.start(parts.care.run)
+    gpus = parts.care.gpus
+    assert gpus is not None
+    health = attrs.evolve(parts.config.health, xid=XidTable(ignore=(48,)))
+
+    parts.reload(attrs.evolve(parts.config, health=health))
+    gpus.hear(NvmlEvent(kind=EventKind.XID, address="0000:1b:00.0", type=8, data=48))
+
+    assert [xid.xid_class for xid in gpus.journal.xids] == [XidTable(ignore=(48,)).class_of(48)]
+    assert XidTable().class_of(48) is not XidTable(ignore=(48,)).class_of(48)
