@@ -35,16 +35,15 @@ class HealthWork:
 
     Attributes:
         terms: How devices are watched by the settings in force.
+        folder: What outlives the process, for figures.
         gpus: Watches GPUs of the driver; ``None`` where GPUs are off.
     """
 
     def __init__(self, config: Config, held: Holdings, *, boot_id: str) -> None:
         self.terms: Latest[Watching] = Latest(watching.Watching.of(config))
-        self.health = Health(
-            inventory=held.discovery.inventory,
-            terms=self.terms,
-            file=HealthFile(config.node.state_dir / "health", boot_id=boot_id),
-        )
+        file = HealthFile(config.node.state_dir / "health", boot_id=boot_id)
+        self.folder = file.folder
+        self.health = Health(inventory=held.discovery.inventory, terms=self.terms, file=file)
         self._nodes = GenericWatch(
             self.health, inventory=held.discovery.inventory, terms=self.terms
         )

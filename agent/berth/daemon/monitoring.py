@@ -199,7 +199,7 @@ class Monitoring:
             page,
             cdi=work.cdi,
             metadata=work.metadata,
-            state=(held.records.folder, held.given.folder),
+            state=(held.records.folder, held.given.folder, self._parts.care.folder),
         )
         put_nics(page, held.nics)
         looks = (held.discovery.rescans, held.stock.rescans)

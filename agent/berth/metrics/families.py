@@ -286,9 +286,15 @@ _API: Final = (
 )
 
 _STATE: Final = (
-    _counter("berth_state_writes_total", "result", "Writes of records: `ok` or `error`."),
-    _counter("berth_state_quarantined_total", "", "Records that could not be read, set aside."),
-    _gauge("berth_state_bytes", "", "Size of all records."),
+    _counter(
+        "berth_state_writes_total",
+        "result",
+        "Writes of records, and of what speaks against devices: `ok` or `error`.",
+    ),
+    _counter(
+        "berth_state_quarantined_total", "", "Files of these that could not be read, set aside."
+    ),
+    _gauge("berth_state_bytes", "", "Size of all these files."),
     _gauge("dra_metadata_feature_enabled", "", "1: device metadata is written."),
     _counter("dra_metadata_writes_total", "", "Metadata files that were written."),
     _counter("dra_metadata_write_errors_total", "", "First writes of one that failed."),

@@ -48,6 +48,11 @@ class HealthFile:
         self._tries: Latest[int] = Latest(0)
         self._refused = False
 
+    @property
+    def folder(self) -> Folder:
+        """Where it is, for figures."""
+        return self._folder
+
     async def recall(self, at: Moment) -> Mapping[str, Course]:
         """What the life before left, as far as it still holds."""
         try:

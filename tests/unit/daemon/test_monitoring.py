@@ -280,3 +280,17 @@ def test_nothing_runs_where_nobody_wants_figures() -> None:
 
     assert not Config().metrics.is_wanted
     assert MetricsTable(listen=Listen(host="127.0.0.1", port=9471)).is_wanted
+
+
+async def test_what_speaks_against_devices_is_state_as_well(
+    monitoring: Monitoring, parts: Parts, nursery: trio.Nursery
+) -> None:
+    """Whoever is called when the disk refuses is called before a restart forgets it."""
+    parts.held.discovery.inventory.set(Inventory(peripherals=(modem(0),)))
+    await nursery.start(parts.care.health.run)
+
+    await parts.care.health.set_by_operator("modem-0", "odd", "")
+
+    found = told(monitoring)
+    assert values(found, "berth_state_writes_total")["ok",] >= 1
+    assert values(found, "berth_state_bytes")[()] > 0
