@@ -73,7 +73,10 @@ class HealthVerbs:
             )
         await self._health.set_by_operator(name, reason, cut(printable(message)))
         _log.info("device set unhealthy by the operator", device=name, reason=reason)
-        return self._done(f"{name} is {reason} until you clear it, over reboots too", name)
+        until = "until the next boot, or until you clear it"
+        if self._outlives_boots(name):
+            until = "until you clear it, over reboots too"
+        return self._done(f"{name} is {reason} {until}", name)
 
     async def _clear(self, request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:
         """Take back a person's word, or drop every cause of one reason; the device is asked anew.
@@ -94,6 +97,11 @@ class HealthVerbs:
     def _done(self, done: str, name: str) -> Mapping[str, Any]:
         verdict: Verdict = self._health.verdict(name)
         return {"done": done, "name": name, "verdict": verdict_entry(verdict)}
+
+    def _outlives_boots(self, name: str) -> bool:
+        """Whether a next boot knows the device again: a link without hardware is another then."""
+        nic = self._inventory.get().nic_by_name.get(name)
+        return nic is None or not nic.identity.startswith("link:")
 
     def _codes(self, name: str) -> list[str]:
         each = self._health.courses_of(name)

@@ -202,3 +202,22 @@ async def test_words_of_a_person_cannot_command_a_terminal(node: Parts) -> None:
     )
 
     assert answer["verdict"]["message"].startswith("it\\nis \\x1b[31mred (since ")
+
+
+@pytest.mark.parametrize(
+    ("identity", "words"),
+    [
+        ("pci:0000:41:00.0", "until you clear it, over reboots too"),
+        ("link:this-boot:7", "until the next boot, or until you clear it"),
+    ],
+)
+async def test_it_is_said_for_how_long_a_word_holds(node: Parts, identity: str, words: str) -> None:
+    """A bond of the next boot is not known to be the one of this."""
+
+    bond = attrs.evolve(NIC, identity=identity, name="nic-lan-bond0")
+    node.held.discovery.inventory.set(Inventory(nics=(bond,)))
+    await node.care.health.state.wait_value(lambda state: "nic-lan-bond0" in state.verdicts)
+
+    answer = await ask(node, "health.set", device="nic-lan-bond0", reason="odd")
+
+    assert answer["done"] == f"nic-lan-bond0 is odd {words}"
