@@ -73,12 +73,14 @@ class _Subject:
         watched: ``None`` when it is watched no more and its probe is still out.
         answer: The findings of its last answer; ``None`` before the first.
         told: Set when something is told of it next.
+        defect: What its last probe failed by, and should not have; empty when it did not.
     """
 
     watched: Watched | None
     turn: Turn
     answer: tuple[Finding, ...] | None = None
     told: trio.Event = attrs.field(factory=trio.Event)
+    defect: str = ""
 
     def let_go(self) -> None:
         """Something was told: whoever waits for it goes on."""
@@ -208,7 +210,7 @@ class Rounds:
     async def _probe(self, name: str, subject: _Subject, watched: Watched) -> None:
         began = trio.current_time()
         try:
-            answer = await self._answer(name, watched)
+            answer = await self._answer(name, subject, watched)
             self.seconds.observe(trio.current_time() - began)
         finally:
             self._fresh -= not subject.turn.is_late
@@ -224,14 +226,20 @@ class Rounds:
         else:
             self._pause.deadline = self._wake_s()
 
-    async def _answer(self, name: str, watched: Watched) -> Sequence[Finding] | Unanswerable:
+    async def _answer(
+        self, name: str, subject: _Subject, watched: Watched
+    ) -> Sequence[Finding] | Unanswerable:
+        known, subject.defect = subject.defect, ""
         try:
             return await watched.probe()
         except BerthError as error:
             message = cut(printable(str(error)))
             return (Finding(code=PROBE_FAILED, severity=Severity.FAULT, message=message),)
-        except Exception:  # noqa: BLE001 - a defect of one probe ends no other
-            _log.exception("probe has a defect", subject=name, source=self._source)
+        except Exception as error:  # noqa: BLE001 - a defect of one probe ends no other
+            subject.defect = repr(error)
+            # A machine without threads to spare has it with each probe of each device.
+            if subject.defect != known:
+                _log.exception("probe has a defect", subject=name, source=self._source)
             return Unanswerable(why=f"the probe of {self._source} has a defect; the log tells")
 
     def _tell(self, name: str, subject: _Subject, answer: Sequence[Finding] | Unanswerable) -> None:

@@ -410,3 +410,30 @@ async def test_silence_does_not_tell_again_what_a_person_has_cleared(
     await trio.sleep(10)
 
     assert reports.of("a")[-1].codes == ("no-answer",)
+
+
+async def test_defect_that_lasts_is_told_once(
+    rounds: Rounds,
+    nursery: trio.Nursery,
+    autojump_clock: MockClock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """And anew when it comes back."""
+    is_well = False
+
+    async def probe() -> Answer:
+        await trio.lowlevel.checkpoint()
+        if not is_well:
+            raise RuntimeError("can't start new thread")
+        return ()
+
+    rounds.watch({"a": watched(probe)})
+    await nursery.start(rounds.run)
+    await trio.sleep(61)
+    assert caplog.text.count("probe has a defect") == 1
+    is_well = True
+    await trio.sleep(6)
+    is_well = False
+    await trio.sleep(61)
+
+    assert caplog.text.count("probe has a defect") == 2
