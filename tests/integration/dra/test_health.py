@@ -172,6 +172,7 @@ async def test_client_that_never_reads_is_ended_and_others_are_told(
             assert [r.name for r in caplog.records if r.levelno > logging.WARNING] == []
 
 
+@pytest.mark.slow
 async def test_many_streams_leave_kubelet_its_own(
     open_door: OpenDoor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -196,6 +197,7 @@ async def test_many_streams_leave_kubelet_its_own(
     assert [r.name for r in caplog.records if r.levelno > logging.WARNING] == []
 
 
+@pytest.mark.slow
 async def test_streams_that_come_and_go_leave_nothing(open_door: OpenDoor) -> None:
     """Clients that hang up at once, after a part of a message, or with many streams."""
 

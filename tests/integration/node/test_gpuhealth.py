@@ -182,7 +182,8 @@ async def test_xid_to_confirm_where_the_driver_says_nothing(show: Show) -> None:
         await node.until({NAMES[0]: (Status.UNHEALTHY, "xid-74")})
 
 
-@pytest.mark.parametrize("lock", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("lock", [False, True])
 async def test_call_that_never_returns_condemns_its_gpu_alone(
     show: Show, tmp_path: Path, lock: bool
 ) -> None:
