@@ -7,6 +7,7 @@ has lost the NIC, nor refuse what would work.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +27,9 @@ def pod() -> Iterator[ScratchNetns]:
         namespace.ip("link", "add", "net1", "type", "veth", "peer", "name", "far")
         for name in ("net1", "far"):
             namespace.ip("link", "set", name, "up")
+        # The kernel sets a link's own routes anew when it has learnt of the carrier, in its time.
+        while "state UP" not in namespace.ip("-oneline", "link", "show", "net1"):
+            time.sleep(0.005)
         yield namespace
 
 
