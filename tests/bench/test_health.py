@@ -127,8 +127,8 @@ def test_watching(report: Report, what: str) -> None:
             unit="1/s",
             samples=(sum(rates) - polling,),
             aims=(Aim(of=SOLE, most=20.0),),
-            note=f"main thread {main:.1f}/s, {len(rates)} threads; what lives for less than 0.25 s is "
-            f"not seen; {found['cpu_s']:.2f} s of processor time{left_out}",
+            note=f"main thread {main:.1f}/s, {len(rates)} threads, shorter lives than 0.25 s not "
+            f"seen; {found['cpu_s']:.2f} s of processor time{left_out}",
         )
     )
     report(
