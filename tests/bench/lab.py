@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from berth.control import FOLDER as RUNTIME
+from berth.control import ControlClient
 from berth.errors import HostError
 from tests.cluster.api import Object
 from tests.cluster.bed import Cluster
@@ -24,6 +26,8 @@ BARE: Final = "bare0"
 """A link of the same kind that no group selects."""
 LATE: Final = tuple(f"late{number}" for number in range(10))
 LIMIT_S: Final = 60.0
+WATCHED_S: Final = 0.3
+"""Within it a watch that was asked for is there."""
 
 
 def settings() -> str:
@@ -139,6 +143,31 @@ class Lab:
         assert told, f"{name} came into no slice"
         return told[0] - appeared.at()
 
+    def change_health(self, pod: str, verb: str, health: str, *, reason: str = "") -> float:
+        """Change a person's word of the NIC; gives the seconds until a pod's status says so.
+
+        They count from the question: the word is on disk before it counts, and that is in them.
+        """
+        told: list[float] = []
+
+        def says(now: Object) -> bool:
+            return _health_of(now) == health
+
+        def wait() -> None:
+            self.api.wait(pod_path("default", pod), says, what=health, limit_s=LIMIT_S)
+            told.append(time.perf_counter())
+
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        time.sleep(WATCHED_S)
+        client = ControlClient(self.node.path(str(RUNTIME)))
+        began = time.perf_counter()
+        client.ask(verb, device=f"nic-lab-{NIC}", reason=reason)
+        client.close()
+        waiter.join(LIMIT_S)
+        assert told, f"pod {pod} is not told that its NIC is {health}"
+        return told[0] - began
+
     def writes(self) -> float:
         """Requests so far that would change a slice or a claim, as the API server counts them."""
         text = self.api.request("GET", "/metrics")
@@ -244,6 +273,18 @@ def template() -> Object:
         "metadata": {"name": "nic", "namespace": "default"},
         "spec": {"spec": {"devices": devices}},
     }
+
+
+def _health_of(pod: Object) -> str:
+    """What a pod's status says of its NIC; empty where it says nothing."""
+    (status,) = pod["status"]["containerStatuses"]
+    found = (
+        each["health"]
+        for resource in status.get("allocatedResourcesStatus", ())
+        if resource["name"] == "claim:nic"
+        for each in resource["resources"]
+    )
+    return next(found, "")
 
 
 def _devices(slices: dict[str, Object]) -> set[str]:

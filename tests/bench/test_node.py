@@ -19,6 +19,8 @@ PODS = 20
 SUCCESSORS = 10
 IDLE_S = 60
 SETTLE_S = 5.0
+CHANGES = 10
+QUIET_S = 2.0
 
 
 @pytest.fixture(scope="module")
@@ -184,5 +186,33 @@ def test_successor(report: Report, lab: Lab) -> None:
             unit="s",
             samples=tuple(times),
             note="kubelet gives the old pod 2 s to end",
+        )
+    )
+
+
+def test_health_to_status(report: Report, lab: Lab) -> None:
+    """A person's word is said and taken back, again and again, and the pod's status follows."""
+
+    lab.start()
+    lab.wait_offered(NIC)
+    lab.start_pod("patient", with_nic=True)
+    times = []
+    for _ in range(CHANGES):
+        for verb, health, reason in (
+            ("health.set", "Unhealthy", "fan-broken"),
+            ("health.clear", "Healthy", ""),
+        ):
+            took_s = lab.change_health("patient", verb, health, reason=reason)
+            times.append(took_s * 1000)
+            time.sleep(QUIET_S)
+    lab.end_pod("patient")
+
+    report(
+        Row(
+            name="verdict on a NIC to the pod's status",
+            unit="ms",
+            samples=tuple(times),
+            aims=(Aim(of="p99", most=300.0),),
+            note="a disk's write before it counts and kubelet's 30 to 70 ms are in it",
         )
     )

@@ -7,12 +7,15 @@ Source: gpu-and-health.md §4 (hotplug), §6.1, §6.2.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
+import attrs
 import trio
 
+from berth.errors import HostError
 from berth.generic.health import is_watched, node_findings
 from berth.health.finding import Finding
 from berth.health.reports import Reports
@@ -30,6 +33,9 @@ SOURCE: Final = "nodes"
 
 THREADS: Final = 16
 """Most looks at once: one on a file system that hangs keeps its thread."""
+
+SHARED_S: Final = 0.1
+"""Longest that a look which shares a thread with others waits for its answer."""
 
 
 class Look(Protocol):
@@ -52,6 +58,62 @@ async def look_aside(paths: Sequence[str]) -> Mapping[str, AtPath]:
         limiter=thread_limiter(SOURCE, total=THREADS),
         abandon_on_cancel=True,
     )
+
+
+@attrs.define(eq=False)
+class _Glance:
+    """One look for all who want one at a moment.
+
+    Attributes:
+        seen: What lies at each path; ``None`` before, and where it was not found out in time.
+    """
+
+    paths: list[str] = attrs.field(factory=list)
+    seen: Mapping[str, AtPath] | None = None
+    over: trio.Event = attrs.field(factory=trio.Event)
+
+
+class SharedLook:
+    """Looks of one moment share a thread. It is a `Look`.
+
+    Hundreds of nodes are due together, and each in a thread of its own would wake this process
+    some five times. A file system that hangs holds up all who share its thread: whoever has no
+    answer within `SHARED_S`, or a refusal, looks alone.
+
+    Args:
+        alone: Looks at paths.
+    """
+
+    def __init__(self, alone: Look) -> None:
+        self._alone = alone
+        self._next: _Glance | None = None
+
+    async def __call__(self, paths: Sequence[str]) -> Mapping[str, AtPath]:
+        """See `Look`."""
+        glance, is_first = self._next, self._next is None
+        if glance is None:
+            glance = self._next = _Glance()
+        glance.paths += paths
+        if is_first:
+            await self._look(glance)
+        else:
+            with trio.move_on_after(SHARED_S):
+                await glance.over.wait()
+        if glance.seen is None:
+            return await self._alone(paths)
+        return {path: glance.seen[path] for path in paths}
+
+    async def _look(self, glance: _Glance) -> None:
+        try:
+            try:
+                # Whoever is due at this moment has come when this returns.
+                await trio.lowlevel.checkpoint()
+            finally:
+                self._next = None
+            with trio.move_on_after(SHARED_S), contextlib.suppress(HostError):
+                glance.seen = await self._alone(glance.paths)
+        finally:
+            glance.over.set()
 
 
 class GenericWatch:
@@ -77,7 +139,7 @@ class GenericWatch:
         self.rounds = Rounds(reports, source=SOURCE)
         self._inventory = inventory
         self._terms = terms
-        self._look = look
+        self._look = SharedLook(look)
         self._known: Mapping[str, Peripheral] = {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -47,6 +47,12 @@ class HealthFile:
         self._wanted = trio.Event()
         self._tries: Latest[int] = Latest(0)
         self._refused = False
+        self._rests = False
+
+    @property
+    def rests(self) -> bool:
+        """Whether it was written just now, so that the next write is a while off."""
+        return self._rests
 
     @property
     def folder(self) -> Folder:
@@ -72,6 +78,10 @@ class HealthFile:
         self._written = kept if kept.boot_id == self._boot_id else None
         return recalled(kept, boot_id=self._boot_id, at=at)
 
+    def want(self) -> None:
+        """Have it written as soon as the disk may be written again."""
+        self._wanted.set()
+
     def is_behind(self, courses: Mapping[str, Course], at: Moment) -> bool:
         """Whether the file tells less or other than this."""
         if self._written is None and not any(course.causes for course in courses.values()):
@@ -87,8 +97,10 @@ class HealthFile:
                 await self._wanted.wait()
                 self._wanted = trio.Event()
                 await self._write_or_note(known, now())
+                self._rests = True
                 self._tries.set(self._tries.get() + 1)
                 await trio.sleep(SPACING_S)
+                self._rests = False
         finally:
             with trio.move_on_after(LAST_S, shield=True):
                 if self.is_behind(known(), now()):
@@ -97,7 +109,7 @@ class HealthFile:
     async def wait_tried(self) -> None:
         """Have it written, and wait until the disk has taken it or refused."""
         tries = self._tries.version
-        self._wanted.set()
+        self.want()
         await self._tries.wait_changed(tries)
 
     async def write(self, known: Callable[[], Mapping[str, Course]], at: Moment) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 
@@ -11,6 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from berth.config.schema import Config
+from berth.errors import HostError
 from berth.health.finding import Finding, Severity
 from berth.health.watching import Watching
 from berth.host.nodefacts import AtPath
@@ -19,7 +21,7 @@ from berth.model.edits import NodeType
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
 from berth.node import genericwatch, health
-from berth.node.genericwatch import GenericWatch, look_aside
+from berth.node.genericwatch import SHARED_S, GenericWatch, SharedLook, look_aside
 from berth.runtime.latest import Latest
 from tests.unit.node.peripherals import modem
 from tests.unit.node.reported import Reported
@@ -188,3 +190,59 @@ async def test_what_another_life_found_is_void_of_what_is_not_watched(
 
     assert [each.codes for each in told.of(modem(0).identity)] == [("absent",), ("retired",)]
     assert [each.codes for each in told.of(modem(1).identity)] == [("absent",), ()]
+
+
+async def test_looks_of_one_moment_are_one(autojump_clock: MockClock, folder: Folder) -> None:
+    """Those of the next moment are another."""
+    asked: list[list[str]] = []
+
+    async def look(paths: Sequence[str]) -> Mapping[str, AtPath]:
+        asked.append(sorted(paths))
+        return await folder.look(paths)
+
+    shared = SharedLook(look)
+    seen: dict[str, AtPath] = {}
+
+    async def want(path: str) -> None:
+        seen.update(await shared([path]))
+
+    for _ in range(2):
+        async with trio.open_nursery() as nursery:
+            for path in folder.nodes:
+                nursery.start_soon(want, path)
+
+    assert asked == [sorted(folder.nodes)] * 2
+    assert {path: at.minor for path, at in seen.items()} == folder.nodes
+
+
+@pytest.mark.parametrize("how", ["hangs", "refuses", "is cancelled"])
+async def test_one_that_has_no_answer_costs_the_others_none(
+    autojump_clock: MockClock, folder: Folder, how: str
+) -> None:
+    """They look alone after a moment, and get theirs; nobody waits for who asked first."""
+    bad = "/mnt/dead/node"
+
+    async def look(paths: Sequence[str]) -> Mapping[str, AtPath]:
+        await trio.lowlevel.checkpoint()
+        if bad in paths and how == "refuses":
+            raise HostError(bad, "cannot be looked at")
+        if bad in paths:
+            await trio.sleep_forever()
+        return await folder.look(paths)
+
+    shared = SharedLook(look)
+    seen: dict[str, AtPath] = {}
+    scope = trio.CancelScope()
+
+    async def want(path: str) -> None:
+        with contextlib.suppress(HostError), scope if path == bad else contextlib.nullcontext():
+            if path == bad and how == "is cancelled":
+                scope.cancel()
+            seen.update(await shared([path]))
+
+    async with trio.open_nursery() as nursery:
+        for path in (bad, *folder.nodes):
+            nursery.start_soon(want, path)
+        await trio.sleep(2 * SHARED_S)
+        assert {path: at.minor for path, at in seen.items()} == folder.nodes
+        scope.cancel()

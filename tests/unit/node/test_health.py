@@ -22,7 +22,7 @@ from berth.health.verdict import UNASKED, Status, Verdict
 from berth.model.device import Exclusion, Nic, NicKind
 from berth.model.inventory import Inventory
 from berth.model.peripheral import ABSENT, Peripheral
-from berth.node.health import ASK_S, PATIENCE_S, Health, Watching
+from berth.node.health import ASK_S, PACE_S, PATIENCE_S, Health, Watching
 from berth.node.healthfile import NAME, HealthFile
 from berth.runtime.latest import Latest
 from tests.unit.daemon.conftest import journal
@@ -439,6 +439,28 @@ async def test_disk_that_hangs_holds_no_verdict_up(
 
     await health.state.wait_value(lambda s: s.of(MODEM.name).causes == 1)
     assert trio.current_time() - began_s == pytest.approx(PATIENCE_S)
+
+
+async def test_telling_waits_for_no_write_that_is_a_while_off(
+    nursery: trio.Nursery, autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    """After a write the disk rests for a second; what comes then is told at once, and in one."""
+
+    bed = await begun(nursery, Bed(tmp_path))
+    bed.ask(SICK)
+    await bed.health.state.wait_value(lambda s: s.of(MODEM.name).causes == 1)
+    await trio.sleep(2 * PACE_S)
+    began_s, version = trio.current_time(), bed.health.state.version
+    bed.ask(SICK, WORN)
+    await bed.health.state.wait_value(lambda s: s.of(MODEM.name).causes == 2)
+    assert trio.current_time() == began_s
+
+    for number in range(5):
+        bed.ask(SICK, WORN, attrs.evolve(WORN, code=f"worn-{number}"))
+        await trio.sleep(PACE_S / 10)
+    await bed.health.state.wait_value(lambda s: s.of(MODEM.name).causes == 7)
+    assert bed.health.state.version == version + 2
+    assert trio.current_time() == pytest.approx(began_s + PACE_S)
 
 
 async def test_new_boot_makes_well_what_no_person_spoke_against(
