@@ -115,8 +115,12 @@ def _clean_node(cluster: Cluster, kind: str) -> Iterator[Node]:
 
 
 @pytest.fixture
-def namespace(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[str]:
+def namespace(cluster: Cluster) -> Iterator[str]:
     """A namespace of the test's own; its pods are gone before the next test."""
+    yield from _namespace(cluster)
+
+
+def _namespace(cluster: Cluster) -> Iterator[str]:
     made: Object = cluster.api.create(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "t-"}}
     )
@@ -141,6 +145,15 @@ def classes(cluster: Cluster) -> None:
 def site(cluster: Cluster, classes: None, node137: Node, namespace: str) -> Site:
     """A node with kubelet 1.37 and containerd 2.4 for NICs and our daemon, and a namespace."""
     return Site(cluster, node137, namespace)
+
+
+@pytest.fixture(scope="module")
+def shared_site(cluster: Cluster, classes: None) -> Iterator[Site]:
+    """The same for all tests of a module, whose pods and daemon are still there for the next."""
+    node = contextlib.contextmanager(_clean_node)
+    namespace = contextlib.contextmanager(_namespace)
+    with node(cluster, "1.37+2.4") as one, namespace(cluster) as name:
+        yield Site(cluster, one, name)
 
 
 @pytest.fixture

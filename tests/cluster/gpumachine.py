@@ -19,6 +19,8 @@ from tests.cluster.berthd import program
 
 UVM_MAJOR = 511
 CAPS_MAJOR = 510
+LOCAL_MAJOR = 240
+"""Left to experiments by the kernel (`admin-guide/devices.txt`)."""
 DRIVER_VERSION = "580.65.06"
 _HERE = Path(__file__).parent
 _LIKE_ANYWHERE = {
@@ -75,6 +77,14 @@ class GpuMachine:
                 (folder / "driver").symlink_to("../../drivers/nvidia")
             self._capabilities(card)
         worlds.write(self._world, World(cards=tuple(cards)))
+
+    def plug_in(self, name: str, minor: int) -> None:
+        """Let a device node below `/dev` be there, of a number that no driver serves."""
+        self._node(name, LOCAL_MAJOR, minor)
+
+    def pull_out(self, name: str) -> None:
+        """Take a device node away."""
+        (self._tree / "dev" / name).unlink()
 
     @property
     def config(self) -> str:

@@ -7,6 +7,7 @@ is done.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -26,7 +27,11 @@ LAST_S: Final = 2.0
 """Longest that the end waits for the disk to take what it lacks."""
 
 SPACING_S: Final = 1.0
-"""Least time between two writes that nobody asked for: a storm of evidence wears no disk out."""
+"""Least time between two writes in the long run: a storm of evidence wears no disk out."""
+
+BURST: Final = 8
+"""Writes that may come at once after a quiet time: whoever is killed right after some devices fell
+ill, one after the other, has noted down each."""
 
 _log = get_log(__name__)
 
@@ -92,14 +97,17 @@ class HealthFile:
         self, known: Callable[[], Mapping[str, Course]], now: Callable[[], Moment]
     ) -> None:
         """Write whenever somebody waits for it, and what is left at the end."""
+        paid_s = -math.inf
         try:
             while True:
                 await self._wanted.wait()
                 self._wanted = trio.Event()
                 await self._write_or_note(known, now())
-                self._rests = True
+                paid_s = max(paid_s, trio.current_time()) + SPACING_S
+                again_s = paid_s - (BURST - 1) * SPACING_S
+                self._rests = again_s > trio.current_time()
                 self._tries.set(self._tries.get() + 1)
-                await trio.sleep(SPACING_S)
+                await trio.sleep_until(again_s)
                 self._rests = False
         finally:
             with trio.move_on_after(LAST_S, shield=True):

@@ -23,7 +23,7 @@ from berth.model.device import Exclusion, Nic, NicKind
 from berth.model.inventory import Inventory
 from berth.model.peripheral import ABSENT, Peripheral
 from berth.node.health import ASK_S, PACE_S, PATIENCE_S, Health, Watching
-from berth.node.healthfile import NAME, HealthFile
+from berth.node.healthfile import BURST, NAME, SPACING_S, HealthFile
 from berth.runtime.latest import Latest
 from tests.unit.daemon.conftest import journal
 from tests.unit.node.peripherals import modem
@@ -415,6 +415,51 @@ async def test_sick_device_is_sick_after_a_restart(
     assert not last.health.courses
 
 
+def xids(count: int) -> tuple[Finding, ...]:
+    """Faults of so many codes."""
+    return tuple(attrs.evolve(SICK, code=f"xid-{number}") for number in range(count))
+
+
+async def test_faults_one_after_the_other_are_each_on_disk_before_they_are_told(
+    nursery: trio.Nursery, autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    """A kill at any moment after the news leaves the next life no healthier device."""
+
+    bed = await begun(nursery, Bed(tmp_path))
+    for count in range(1, BURST + 1):
+        bed.ask(*xids(count))
+        await bed.health.state.wait_value(lambda s, n=count: s.of(MODEM.name).causes == n)  # type: ignore[misc]
+        (kept,) = file_of(tmp_path)["health"]["courses"]
+        assert len(kept["causes"]) == count
+
+
+class Counting(HealthFile):
+    """A disk that counts what it takes, and is behind for ever."""
+
+    writes = 0
+
+    async def write(self, _known: Callable[[], Mapping[str, Course]], _at: Moment) -> None:
+        """Count it."""
+        await trio.lowlevel.checkpoint()
+        self.writes += 1
+
+
+async def test_storm_of_news_wears_no_disk_out(
+    nursery: trio.Nursery, autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    """Ten seconds with something else each tenth of one come to few writes."""
+
+    file = Counting(tmp_path, boot_id="this")
+    inventory = Latest(Inventory(peripherals=(MODEM,)))
+    health = Health(inventory=inventory, terms=Latest(Always()), file=file)
+    await nursery.start(health.run)
+    for count in range(100):
+        health.report(MODEM.identity, "nvml", xids(1 + count % 30))
+        await trio.sleep(0.1)
+
+    assert BURST <= file.writes <= BURST + 10 / SPACING_S + 1
+
+
 class Hung(HealthFile):
     """A disk that takes a write and never ends it."""
 
@@ -444,11 +489,15 @@ async def test_disk_that_hangs_holds_no_verdict_up(
 async def test_telling_waits_for_no_write_that_is_a_while_off(
     nursery: trio.Nursery, autojump_clock: MockClock, tmp_path: Path
 ) -> None:
-    """After a write the disk rests for a second; what comes then is told at once, and in one."""
+    """After a burst the disk rests for a second; what comes then is told at once, and in one."""
 
     bed = await begun(nursery, Bed(tmp_path))
     bed.ask(SICK)
     await bed.health.state.wait_value(lambda s: s.of(MODEM.name).causes == 1)
+    for number in range(BURST):
+        told = f"look number {number}"
+        bed.ask(attrs.evolve(SICK, message=told))
+        await bed.health.state.wait_value(lambda s, told=told: told in s.of(MODEM.name).message)
     await trio.sleep(2 * PACE_S)
     began_s, version = trio.current_time(), bed.health.state.version
     bed.ask(SICK, WORN)

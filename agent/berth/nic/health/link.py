@@ -22,7 +22,7 @@ CARRIER_S: Final = 5.0
 """How long carrier must be away."""
 
 ATTACH_S: Final = 30.0
-"""For how long after the attach it may not have come yet."""
+"""For how long after the attach it may not have come yet; once it came it can only be lost."""
 
 SETTLE_S: Final = 5.0
 """How long a link may be nowhere that nobody took: a driver makes its link some time later."""
@@ -63,7 +63,7 @@ class LinkMemory:
         flapped_s: When it did last, while it does so too often; ``None`` while it does not.
         sandbox: That it was attached to last, for the same holder.
         holder: Whose NIC it was then.
-        moved_s: When it was seen there first.
+        moved_s: When it was seen there first; minus infinity once it had carrier there.
     """
 
     since_s: Mapping[str, float] = attrs.field(factory=dict)
@@ -108,6 +108,8 @@ def let_stand(memory: LinkMemory, standing: Iterable[Finding]) -> LinkMemory:
 def judge_link(post: Post, sight: LinkSight, before: LinkMemory, *, at_s: float) -> LinkVerdict:
     """Judge one look at a NIC that is not on its way."""
     memory = _followed(post, before, at_s)
+    if sight.link is not None and has_carrier(sight.link):
+        memory = attrs.evolve(memory, moved_s=-math.inf)
     memory = _counted(post, sight.link, memory, at_s)
     weighed = weigh(_suspicions(post, sight, memory), memory.since_s, at_s=at_s)
     return LinkVerdict(

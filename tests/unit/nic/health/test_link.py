@@ -123,6 +123,17 @@ def test_carrier_may_take_thirty_seconds_to_come_after_the_attach() -> None:
     assert course.due_s == 131 + ATTACH_S
 
 
+def test_carrier_that_came_and_went_soon_after_the_attach_is_told_after_five_seconds() -> None:
+    """So it is for a daemon that started anew, to which the attach is of now."""
+
+    course = Course(ATTACHED, LinkMemory())
+
+    assert course.look(100, UP) == {}
+    assert course.look(101, CUT) == {}
+    assert course.due_s == 101 + CARRIER_S
+    assert "no-carrier" in course.look(106, CUT)
+
+
 def test_a_link_that_nobody_wants_up_needs_no_carrier() -> None:
     """A claim may leave it to the pod to set its NIC up."""
 
