@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,9 @@ import pytest
 from berth.rehearsal.nvml import world as worlds
 from berth.rehearsal.nvml.build import build, compiler
 from berth.rehearsal.nvml.world import Card, World
+
+LEFT_S = 10
+"""Longest that a thread takes to see that its world is over."""
 
 
 def need_compiler() -> None:
@@ -45,10 +49,18 @@ def shown(path: Path, world: World) -> Iterator[Callable[[World], None]]:
         yield lambda other: worlds.write(path, other)
     finally:
         worlds.write(path, World())
+        _wait_left()
         if before is None:
             del os.environ[worlds.VARIABLE]
         else:
             os.environ[worlds.VARIABLE] = before
+
+
+def _wait_left() -> None:
+    """Wait until no thread is in the library: it would be counted in the next test's world."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("nvml "):
+            thread.join(LEFT_S)
 
 
 def cards(*all_of_them: Card) -> World:
