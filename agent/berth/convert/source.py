@@ -93,5 +93,7 @@ def _json(text: str | bytes, where: str) -> Any:
 
 
 def _hint(error: json.JSONDecodeError) -> str:
+    if error.doc.startswith(",", error.pos):  # as Python 3.13 and newer tell it
+        return "drop it"
     before = error.doc[: error.pos].rstrip()
     return "drop the comma before it" if before.endswith(",") else ""
