@@ -120,6 +120,20 @@ async def test_taints_are_tried_again_with_another_server(
         assert list(told(it)) == ["nic-0000"]
 
 
+async def test_one_sick_device_of_129_rewrites_its_slice_alone(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """Slices have 64 devices at most from the first, as many as one with a taint may have."""
+
+    async with scene(*nics(129)) as it:
+        it.show(*nics(129)[:70], sick(70), *nics(129)[71:])
+        await trio.sleep(1)
+
+        assert it.verbs() == ["create"] * 3 + ["update"]
+        assert told(it) == {"nic-0070": ["berth.dev/fault"]}
+        assert it.state == "published"
+
+
 async def test_every_device_sick_at_once_is_one_round(
     autojump_clock: MockClock, scene: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
