@@ -68,6 +68,22 @@ def test_status_of_a_pod_follows_its_device(site: Site) -> None:
     assert is_running(pod.now)
 
 
+def test_kubelet_that_was_away_learns_what_changed_meanwhile(site: Site) -> None:
+    """Its first stream has all of it, and the pod's status follows."""
+
+    pod = start(site)
+    wait_told(pod, "Healthy")
+    site.node.kubelet.terminate()
+    site.berth("health", "set", DEVICE, "fan-broken", "--message", "is replaced on Friday")
+    site.node.kubelet.start()
+    wait_told(pod, "Unhealthy", "is replaced on Friday", limit_s=LIMIT_S)
+    site.node.kubelet.terminate()
+    site.berth("health", "clear", DEVICE)
+    site.node.kubelet.start()
+    wait_told(pod, "Healthy", limit_s=LIMIT_S)
+    assert is_running(pod.now)
+
+
 def test_daemon_that_is_gone_and_back_tells_again(site: Site) -> None:
     """The stream is opened again and again, and each time the first message has everything."""
 
