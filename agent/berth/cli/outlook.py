@@ -9,9 +9,9 @@ import attrs
 from berth.config.schema import Config
 from berth.generic import survey as generic
 from berth.gpu import survey as gpu
+from berth.host.hardware import PciFunction
 from berth.host.nodefacts import NodeScan
 from berth.host.nvidiafiles import NodeFacts
-from berth.host.sysfs import PciFunction
 from berth.node.sighting import Outlook
 
 NOT_ASKED: Final = "not-asked"

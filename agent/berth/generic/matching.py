@@ -13,8 +13,8 @@ import attrs
 from berth.config.finding import toml_text
 from berth.config.generic import GenericGroup
 from berth.config.genericmatch import GenericMatch, PciMatch, UsbMatch
+from berth.host.hardware import PciFunction
 from berth.host.nodefacts import DEV, DevNode, Wanted
-from berth.host.sysfs import PciFunction
 from berth.model.device import Exclusion
 from berth.model.edits import NodeType
 from berth.model.pathglob import WILDCARDS_LIMIT, PathGlob

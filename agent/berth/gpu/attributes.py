@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from berth.gpu.naming import profile_of
 from berth.gpu.versions import compute_capability, cuda_version, driver_version
-from berth.host.sysfs import NVIDIA, PciFunction
+from berth.host.hardware import NVIDIA, PciFunction
 from berth.model.device import Attribute
 from berth.model.gpu import Driver, Gpu, MigDevice
 

@@ -20,8 +20,8 @@ from typing import Final
 
 import attrs
 
+from berth.host.hardware import PciFunction
 from berth.host.nvidiafiles import HostNode, Library, NodeFacts
-from berth.host.sysfs import PciFunction
 from berth.model.edits import DeviceNode, Edits, Mount, NodeType
 from berth.model.gpu import Gpu, MigDevice
 from berth.vfio.wayin import WayIn, handed, node_paths

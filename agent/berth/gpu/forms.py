@@ -22,8 +22,8 @@ from berth.gpu.selection import Features, Terms, terms_of
 from berth.gpu.sharing import share_capacity, share_ids
 from berth.gpu.toolkit import Toolkit, taken_over
 from berth.gpu.witness import Sighting, Witnessed
+from berth.host.hardware import PciFunction
 from berth.host.nvidiafiles import NodeFacts
-from berth.host.sysfs import PciFunction
 from berth.model.device import Capacity, CounterSet, Exclusion
 from berth.model.edits import DeviceNode, Edits
 from berth.model.gpu import Gpu, MigDevice

@@ -26,8 +26,8 @@ from berth.gpu.naming import mig_names
 from berth.gpu.toolkit import Toolkit
 from berth.gpu.vfioform import rebound_form, told_apart, vfio_form
 from berth.gpu.witness import Form, Remembered, Sighting, witness
+from berth.host.hardware import PciFunction
 from berth.host.nvidiafiles import NodeFacts
-from berth.host.sysfs import PciFunction
 from berth.model.device import CounterSet
 from berth.model.edits import DeviceNode
 from berth.model.gpu import Driver, Gpu

@@ -19,8 +19,8 @@ from berth.gpu.keys import vfio_keys
 from berth.gpu.naming import vfio_identity, vfio_name
 from berth.gpu.selection import Features, Terms
 from berth.gpu.witness import Sighting
+from berth.host.hardware import PciFunction
 from berth.host.nvidiafiles import FunctionFiles
-from berth.host.sysfs import PciFunction
 from berth.model.device import Capacity, Exclusion
 from berth.model.gpu import Gpu
 from berth.model.peripheral import Door, Peripheral

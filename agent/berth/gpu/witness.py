@@ -17,7 +17,7 @@ from typing import Final
 
 import attrs
 
-from berth.host.sysfs import PciFunction
+from berth.host.hardware import PciFunction
 from berth.model.device import Exclusion
 from berth.model.gpu import Driver, Gpu, MigDevice
 from berth.vfio.binding import VFIO

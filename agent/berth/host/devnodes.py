@@ -22,6 +22,7 @@ from typing import Final
 
 import attrs
 
+from berth.host.hardware import PciFunction
 from berth.host.nodefacts import (
     DEV,
     DevNode,
@@ -31,7 +32,7 @@ from berth.host.nodefacts import (
     Wanted,
     part_of,
 )
-from berth.host.sysfs import PciFunction, Sysfs
+from berth.host.sysfs import Sysfs
 from berth.model.edits import NodeType
 from berth.model.names import is_pci_address
 from berth.model.pathglob import PathGlob, component_fits, has_wildcards

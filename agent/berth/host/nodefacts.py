@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from berth.host.sysfs import PciFunction
+from berth.host.hardware import PciFunction
 from berth.model.edits import NodeType
 from berth.model.pathglob import PathGlob
 

@@ -22,6 +22,8 @@ from typing import Final
 
 import attrs
 
+from berth.host.sysfiles import link_name, names, text
+
 HEAD_BYTES: Final = 64
 """What anybody may read of a configuration space; the rest needs CAP_SYS_ADMIN."""
 
@@ -88,21 +90,21 @@ class PciHealth:
             return ABSENT
         return FunctionSight(
             answers=_answers(folder),
-            driver=_link_name(folder / "driver"),
+            driver=link_name(folder / "driver"),
             binding=_inode(folder / "driver"),
             fatal=_count(folder / "aer_dev_fatal"),
             nonfatal=_count(folder / "aer_dev_nonfatal"),
-            physfn=_link_name(folder / "physfn"),
+            physfn=link_name(folder / "physfn"),
             ports=_ports(folder / "infiniband"),
         )
 
     def physfn(self, address: str) -> str:
         """Address of the PF of a virtual function; empty for others."""
-        return _link_name(self._pci / address / "physfn")
+        return link_name(self._pci / address / "physfn")
 
 
 def _answers(folder: Path) -> bool:
-    if _text(folder / "power/runtime_status") in _ASLEEP:
+    if text(folder / "power/runtime_status") in _ASLEEP:
         return True
     try:
         with (folder / "config").open("rb", buffering=0) as config:
@@ -113,40 +115,19 @@ def _answers(folder: Path) -> bool:
 
 
 def _count(path: Path) -> int | None:
-    found = _TOTAL.search(_text(path))
+    found = _TOTAL.search(text(path))
     return int(found[1]) if found is not None else None
 
 
 def _ports(folder: Path) -> dict[str, str]:
     """The state of each port; a device without any is told as one port without a state."""
     states: dict[str, str] = {}
-    for device in _names(folder):
-        numbers = _names(folder / device / "ports")
+    for device in sorted(names(folder)):
+        numbers = sorted(names(folder / device / "ports"))
         for number in numbers or ["0"]:
-            found = _STATE.match(_text(folder / device / "ports" / number / "state"))
+            found = _STATE.match(text(folder / device / "ports" / number / "state"))
             states[f"{device}/{number}"] = found[1] if found is not None else ""
     return states
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return sorted(path.name for path in folder.iterdir())
-    except OSError:
-        return []
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii", errors="replace").strip()
-    except OSError:
-        return ""
-
-
-def _link_name(path: Path) -> str:
-    try:
-        return path.readlink().name
-    except OSError:
-        return ""
 
 
 def _inode(path: Path) -> int:

@@ -20,6 +20,7 @@ from typing import Final, Generic, TypeVar
 import attrs
 
 from berth.errors import HostError
+from berth.host.hardware import Bearer, PciFunction, Port
 from berth.host.netlink.address import RTM_NEWADDR, Address, dump_addresses, parse_address
 from berth.host.netlink.ip import AF_INET, AF_INET6, IpAddress
 from berth.host.netlink.link import RTM_NEWLINK, Link, parse_link
@@ -32,7 +33,7 @@ from berth.host.netlink.route import RTM_NEWROUTE, RTN_UNICAST, Route, dump_rout
 from berth.host.netlink.rtnl import Rtnl
 from berth.host.netlink.socket import NETLINK_RDMA, Netlink
 from berth.host.nicnodes import NicNodeReader, NicNodes
-from berth.host.sysfs import Bearer, PciFunction, Port, Sysfs
+from berth.host.sysfs import Sysfs
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 """Changes with each boot; what was recorded under another one is checked anew."""

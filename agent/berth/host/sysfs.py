@@ -25,120 +25,12 @@ from typing import Final
 
 import attrs
 
-NETWORK_CLASS: Final = 0x02
-"""Base class of network controllers, the top byte of the class code."""
+from berth.host.hardware import STANDARD_ADDRESS, Bearer, PciFunction, Port
+from berth.host.sysfiles import link_name, names, natural, number, text
 
-NVIDIA: Final = "10de"
-"""PCI vendor id of NVIDIA."""
-
-_GPU_CLASSES: Final = (0x0300, 0x0302)
-_BRIDGE_CLASS: Final = 0x06
 _ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-_STANDARD: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _VIRTFN: Final = re.compile(r"virtfn(\d+)")
 _NOIOMMU: Final = "vfio-noiommu"
-
-
-@attrs.frozen(kw_only=True)
-class PciFunction:
-    """One function of the PCI bus.
-
-    Attributes:
-        address: ``dddd:bb:dd.f``, lower case; a domain above ``ffff`` keeps all its digits.
-        class_code: Base class, subclass and interface, as one number of 24 bits.
-        subsystem_vendor: Four hex digits, as the other ids.
-        driver: Empty when no driver is bound.
-        numa_node: ``None`` when the firmware tells none.
-        pcie_root: ``pci<domain>:<bus>``; empty when the path has another form.
-        total_vfs: Virtual functions that it could have; 0 for anything but a PF.
-        num_vfs: Virtual functions that it has.
-        physfn: Address of the PF that it is a VF of; empty for others.
-        vf_index: Its number among the PF's VFs; ``None`` for others.
-        acpi_index: The firmware's index for the onboard device; ``None`` when it tells none.
-        iommu_group: ``None`` when it is in none.
-        noiommu: Its group is one without an IOMMU, which lasts while vfio-pci has it.
-        rdma: Names of RDMA devices on it.
-    """
-
-    address: str
-    class_code: int = 0
-    vendor: str = ""
-    device: str = ""
-    subsystem_vendor: str = ""
-    subsystem_device: str = ""
-    driver: str = ""
-    numa_node: int | None = None
-    pcie_root: str = ""
-    total_vfs: int = 0
-    num_vfs: int = 0
-    physfn: str = ""
-    vf_index: int | None = None
-    acpi_index: int | None = None
-    iommu_group: int | None = None
-    noiommu: bool = False
-    rdma: tuple[str, ...] = ()
-
-    @property
-    def is_network(self) -> bool:
-        """Whether its class says that it is a network controller."""
-        return self.class_code >> 16 == NETWORK_CLASS
-
-    @property
-    def is_nvidia_gpu(self) -> bool:
-        """Whether it is a GPU of the vendor whose driver NVML belongs to (VGA or 3D controller)."""
-        return self.vendor == NVIDIA and self.class_code >> 8 in _GPU_CLASSES
-
-    @property
-    def is_bridge(self) -> bool:
-        """Whether its class says that it leads to other functions."""
-        return self.class_code >> 16 == _BRIDGE_CLASS
-
-    @property
-    def is_standard(self) -> bool:
-        """Whether its domain fits the standard attributes' four digits."""
-        return _STANDARD.fullmatch(self.address) is not None
-
-    @property
-    def model(self) -> str:
-        """What it is a copy of: vendor, device and both subsystem ids."""
-        ids = (self.vendor, self.device, self.subsystem_vendor, self.subsystem_device)
-        return ":".join(ids)
-
-
-@attrs.frozen(kw_only=True)
-class Bearer:
-    """The device that carries a link.
-
-    Attributes:
-        function: Address of the PCI function that is the NIC, also through virtio; empty for
-            others.
-        below: Address of the nearest PCI function under it, also where that is not the NIC itself,
-            as for a sub-function; empty for USB and where there is none.
-        usb_path: Where it is plugged in, in the form of udev's ``ID_PATH``; empty for others.
-        product: What a USB device calls itself; empty for others.
-        driver: Its kernel driver, where it is not the function itself.
-    """
-
-    function: str = ""
-    below: str = ""
-    usb_path: str = ""
-    product: str = ""
-    driver: str = ""
-
-
-@attrs.frozen(kw_only=True)
-class Port:
-    """What a link's own folder says, for as long as the link exists.
-
-    Attributes:
-        dev_port: Which of its device's ports it is.
-        wireless: It is a radio.
-        ptp: Its device keeps a precise clock.
-    """
-
-    dev_port: int = 0
-    wireless: bool = False
-    ptp: bool = False
 
 
 class Sysfs:
@@ -217,11 +109,11 @@ class Sysfs:
         if bus == "pci":
             return Bearer(function=device, below=device)
         entry = self._root / "bus" / bus / "devices" / device
-        driver = _link_name(entry / "driver")
+        driver = link_name(entry / "driver")
         way = self._way(entry)
         if bus == "usb":
             # The entry is of one of its interfaces; the device itself is the folder around it.
-            product = _text(self._root.joinpath(*way[:-1], "product")) if way else ""
+            product = text(self._root.joinpath(*way[:-1], "product")) if way else ""
             return Bearer(usb_path=_usb_path(way), product=product, driver=driver)
         functions = [part for part in way if _ADDRESS.fullmatch(part)]
         below = functions[-1] if functions else ""
@@ -230,10 +122,10 @@ class Sysfs:
     def port(self, name: str, index: int) -> Port | None:
         """What a link's folder says; ``None`` when it is not the folder of that link."""
         folder = self._root / "class/net" / name
-        if _number(folder / "ifindex") != index:
+        if number(folder / "ifindex") != index:
             return None
         return Port(
-            dev_port=_number(folder / "dev_port") or 0,
+            dev_port=number(folder / "dev_port") or 0,
             wireless=any((folder / sign).exists() for sign in ("phy80211", "wireless")),
             ptp=(folder / "device/ptp").exists(),
         )
@@ -243,7 +135,7 @@ class Sysfs:
 
         The kernel asks the driver under rtnl; without carrier there is nothing to ask.
         """
-        speed = _number(self._root / "class/net" / name / "speed")
+        speed = number(self._root / "class/net" / name / "speed")
         return speed if speed is not None and speed > 0 else None
 
     def _addresses(self) -> Iterator[tuple[str, int]]:
@@ -271,10 +163,10 @@ class Sysfs:
     def _lasting(self, address: str) -> PciFunction | None:
         """What stays as it is while the function is there; ``None`` when it is gone already."""
         folder = self._pci / address
-        class_code = _number(folder / "class")
+        class_code = number(folder / "class")
         if class_code is None:
             return None
-        physfn = _link_name(folder / "physfn")
+        physfn = link_name(folder / "physfn")
         return PciFunction(
             address=address,
             class_code=class_code,
@@ -282,41 +174,41 @@ class Sysfs:
             device=_id(folder / "device"),
             subsystem_vendor=_id(folder / "subsystem_vendor"),
             subsystem_device=_id(folder / "subsystem_device"),
-            numa_node=_natural(folder / "numa_node"),
+            numa_node=natural(folder / "numa_node"),
             pcie_root=self._pcie_root(address),
             physfn=physfn,
             vf_index=self._vf_index(address, physfn) if physfn else None,
-            acpi_index=_number(folder / "acpi_index"),
+            acpi_index=number(folder / "acpi_index"),
             iommu_group=self._group(address),
         )
 
     def _passing(self, function: PciFunction, rdma: Collection[str]) -> PciFunction:
         """The function with what drivers and operators change; only a PF has numbers of VFs."""
         folder = self._pci / function.address
-        total_vfs = 0 if function.physfn else _number(folder / "sriov_totalvfs") or 0
-        driver, group = _link_name(folder / "driver"), self._group(function.address)
+        total_vfs = 0 if function.physfn else number(folder / "sriov_totalvfs") or 0
+        driver, group = link_name(folder / "driver"), self._group(function.address)
         return attrs.evolve(
             function,
             driver=driver,
             iommu_group=group,
             noiommu="vfio" in driver and group is not None and self._is_noiommu(group),
             total_vfs=total_vfs,
-            num_vfs=(_number(folder / "sriov_numvfs") or 0) if total_vfs else 0,
+            num_vfs=(number(folder / "sriov_numvfs") or 0) if total_vfs else 0,
             rdma=tuple(sorted(rdma)),
         )
 
     def _group(self, address: str) -> int | None:
-        name = _link_name(self._pci / address / "iommu_group")
+        name = link_name(self._pci / address / "iommu_group")
         return int(name) if name.isdigit() else None
 
     def _is_noiommu(self, group: int) -> bool:
-        return _text(self._root / f"kernel/iommu_groups/{group}/name") == _NOIOMMU
+        return text(self._root / f"kernel/iommu_groups/{group}/name") == _NOIOMMU
 
     def _rdma_devices(self) -> dict[str, list[str]]:
         """Names of RDMA devices by the function that they are on; soft ones are on none."""
         devices: dict[str, list[str]] = {}
         folder = self._root / "class/infiniband"
-        for name in _names(folder):
+        for name in names(folder):
             way = self._way(folder / name)
             address = next((part for part in reversed(way) if _ADDRESS.fullmatch(part)), "")
             devices.setdefault(address, []).append(name)
@@ -324,7 +216,7 @@ class Sysfs:
         return devices
 
     def _pcie_root(self, address: str) -> str:
-        if not _STANDARD.fullmatch(address):
+        if not STANDARD_ADDRESS.fullmatch(address):
             return ""
         way = self._way(self._pci / address)
         good = len(way) > 2 and way[0] == "devices" and way[1].startswith("pci")
@@ -342,9 +234,9 @@ class Sysfs:
         """Number of a VF, by the links that its PF's folder has to each of its VFs."""
         if physfn not in self._vf_numbers:
             folder = self._pci / physfn
-            matches = [match for name in _names(folder) if (match := _VIRTFN.fullmatch(name))]
+            matches = [match for name in names(folder) if (match := _VIRTFN.fullmatch(name))]
             self._vf_numbers[physfn] = {
-                _link_name(folder / match[0]): int(match[1]) for match in matches
+                link_name(folder / match[0]): int(match[1]) for match in matches
             }
         return self._vf_numbers[physfn].get(address)
 
@@ -363,38 +255,5 @@ def _usb_path(way: tuple[str, ...]) -> str:
     return f"{place}-usb-0:{parts[-1].partition('-')[2]}"
 
 
-def _names(folder: Path) -> list[str]:
-    try:
-        return [path.name for path in folder.iterdir()]
-    except OSError:
-        return []
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
-
-
-def _number(path: Path) -> int | None:
-    try:
-        return int(_text(path), 0)
-    except ValueError:
-        return None
-
-
-def _natural(path: Path) -> int | None:
-    number = _number(path)
-    return number if number is not None and number >= 0 else None
-
-
 def _id(path: Path) -> str:
-    return _text(path).removeprefix("0x").lower()
-
-
-def _link_name(path: Path) -> str:
-    try:
-        return path.readlink().name
-    except OSError:
-        return ""
+    return text(path).removeprefix("0x").lower()

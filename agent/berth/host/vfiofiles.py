@@ -13,8 +13,9 @@ from pathlib import Path
 
 import attrs
 
+from berth.host.hardware import PciFunction
 from berth.host.nvidiafiles import HostNode, NvidiaFiles
-from berth.host.sysfs import PciFunction, Sysfs
+from berth.host.sysfs import Sysfs
 
 
 @attrs.frozen(kw_only=True)

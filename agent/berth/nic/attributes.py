@@ -20,7 +20,7 @@ import attrs
 from berth.config.match import NicMatch
 from berth.config.nic import AliasSet, NicTable
 from berth.config.nicgroup import NicGroup
-from berth.host.sysfs import PciFunction
+from berth.host.hardware import PciFunction
 from berth.model.device import Attribute, NicKind, NicMode, Version
 from berth.nic.survey import Found
 

@@ -20,9 +20,9 @@ import attrs
 
 from berth.config.match import LinkType, NicMatch
 from berth.config.nicgroup import NicGroup
+from berth.host.hardware import PciFunction
 from berth.host.netlink.link import ARPHRD_INFINIBAND, Link
 from berth.host.scan import NetDevice
-from berth.host.sysfs import PciFunction
 from berth.model.device import NicKind, NicMode
 from berth.model.names import device_name
 from berth.nic.topology import Topology

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 import attrs
 
+from berth.host.hardware import PciFunction
 from berth.host.netlink.address import Address
 from berth.host.netlink.kinds import Tunnel, Vxlan
 from berth.host.netlink.link import Link
@@ -19,7 +20,6 @@ from berth.host.netlink.neighbor import Neighbor
 from berth.host.netlink.nexthop import NextHop
 from berth.host.netlink.route import RTPROT_KERNEL, RTPROT_RA, RTPROT_REDIRECT, Hop, Route
 from berth.host.scan import HostScan, NetDevice
-from berth.host.sysfs import PciFunction
 
 LEARNT: Final = frozenset({RTPROT_KERNEL, RTPROT_RA, RTPROT_REDIRECT})
 """Who makes routes that nobody set: they follow from addresses, or came from a router."""

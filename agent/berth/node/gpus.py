@@ -24,11 +24,12 @@ from berth.gpu.nvlinks import linked
 from berth.gpu.survey import GpuSurvey, survey
 from berth.gpu.witness import Remembered
 from berth.host.charlinks import CharLinks
+from berth.host.hardware import PciFunction
 from berth.host.nvidiafiles import NodeFacts, NvidiaFiles
 from berth.host.nvml.session import SessionState
 from berth.host.nvml.silence import nameless
 from berth.host.nvml.values import EventKind, NvmlEvent, Walk
-from berth.host.sysfs import PciFunction, Sysfs
+from berth.host.sysfs import Sysfs
 from berth.host.uevents import UeventMonitor
 from berth.model.device import CounterSet
 from berth.model.gpu import Driver, Gpu

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from berth.host.sysfs import PciFunction
+from berth.host.hardware import PciFunction
 from berth.vfio.binding import VFIO
 
 REASON: Final = "iommu-group"

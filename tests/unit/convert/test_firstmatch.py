@@ -17,8 +17,8 @@ from berth.config.finding import Cursor
 from berth.config.nic import NicTable
 from berth.config.nicgroup import NicGroup
 from berth.convert.conversion import convert
+from berth.host.hardware import PciFunction
 from berth.host.netlink.link import Link
-from berth.host.sysfs import PciFunction
 from berth.model.device import NicKind
 from berth.nic.survey import Found, groups_of
 from tests.unit.convert.test_conversion import groups_in

@@ -11,8 +11,8 @@ from berth.config.finding import Cursor
 from berth.config.generic import GenericGroup
 from berth.generic.identity import Memory
 from berth.generic.survey import GenericSurvey, survey
+from berth.host.hardware import PciFunction
 from berth.host.nodefacts import DevNode, NodeScan, UsbDevice, part_of
-from berth.host.sysfs import PciFunction
 from berth.model.edits import NodeType
 from berth.model.peripheral import Door, Peripheral
 

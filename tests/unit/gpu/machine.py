@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from berth.config.gpu import GpuTable
 from berth.gpu.survey import GpuSurvey, survey
+from berth.host.hardware import PciFunction
 from berth.host.nvidiafiles import HostNode, Library, NodeFacts
-from berth.host.sysfs import PciFunction
 from berth.model.edits import NodeType
 from berth.model.gpu import Driver, Engines, Gpu, MigDevice, MigProfile, Placement
 

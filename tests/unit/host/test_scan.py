@@ -12,6 +12,7 @@ from typing_extensions import Self
 
 from berth.errors import HostError
 from berth.host import scan as module
+from berth.host.hardware import Bearer, Port
 from berth.host.netlink import attributes as nla
 from berth.host.netlink.link import (
     IFLA_PARENT_DEV_BUS_NAME,
@@ -26,7 +27,6 @@ from berth.host.netlink.route import RTN_UNICAST, parse_route
 from berth.host.netlink.rtnl import Rtnl
 from berth.host.netlink.socket import NETLINK_RDMA, Netlink
 from berth.host.scan import STEADY_TRIES, Scanner, plain_address, read_boot_id
-from berth.host.sysfs import Bearer, Port
 from tests.sysfs_tree import SysfsTree
 from tests.unit.host.netlink.capture import load
 

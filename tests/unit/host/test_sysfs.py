@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from berth.host.sysfs import Bearer, PciFunction, Port, Sysfs
+from berth.host.hardware import Bearer, PciFunction, Port
+from berth.host.sysfs import Sysfs
 from tests.sysfs_tree import BRIDGE, INFINIBAND, SysfsTree
 
 PF = "0000:41:00.0"

@@ -15,13 +15,13 @@ import attrs
 
 from berth.config.match import NicMatch
 from berth.config.nicgroup import NicGroup
+from berth.host.hardware import Port
 from berth.host.netlink.address import IFA_F_PERMANENT, Address
 from berth.host.netlink.link import Link
 from berth.host.netlink.neighbor import Neighbor
 from berth.host.netlink.nexthop import NextHop
 from berth.host.netlink.route import Hop, Route
 from berth.host.scan import HostScan, NetDevice
-from berth.host.sysfs import Port
 from berth.nic.topology import Topology
 from tests.sysfs_tree import SysfsTree
 

@@ -13,12 +13,12 @@ from trio.testing import MockClock
 
 from berth.config.gpu import GpuTable, Occupancy
 from berth.errors import HostError
+from berth.host.hardware import PciFunction
 from berth.host.nvidiactk import LIMIT_S
 from berth.host.nvidiafiles import HostNode, NodeFacts
 from berth.host.nvml.session import Session, SessionState
 from berth.host.nvml.silence import Silence
 from berth.host.nvml.values import EventKind, NoAnswer, NvmlEvent, Probe, Refusal, Walk
-from berth.host.sysfs import PciFunction
 from berth.model.edits import DeviceNode, NodeType
 from berth.model.gpu import Driver, Engines, Gpu, MigDevice, Placement
 from berth.model.peripheral import Door

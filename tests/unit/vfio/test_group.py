@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from berth.host.sysfs import PciFunction
+from berth.host.hardware import PciFunction
 from berth.vfio.group import hindrance, members
 
 OWN = PciFunction(address="0000:1b:00.0", class_code=0x030200, driver="nvidia", iommu_group=40)

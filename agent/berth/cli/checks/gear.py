@@ -15,7 +15,7 @@ from berth.cli.checks.machine import Machine
 from berth.cli.outlook import outlook
 from berth.cli.wording import counted, tallied
 from berth.config.generic import GenericGroup
-from berth.host.sysfs import PciFunction
+from berth.host.hardware import PciFunction
 from berth.model.peripheral import Peripheral
 from berth.vfio.binding import VFIO
 

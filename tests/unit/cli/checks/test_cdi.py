@@ -12,7 +12,7 @@ from berth.cli.checks.nri import check_runtime
 from berth.cli.outlook import Gear
 from berth.config.load import load
 from berth.config.schema import Config
-from berth.host.sysfs import PciFunction
+from berth.host.hardware import PciFunction
 from tests.unit.cli.checks.tree import plant, told
 
 FILE = "/etc/containerd/config.toml"

@@ -12,8 +12,8 @@ from berth.cli.outlook import Gear
 from berth.config.gpu import GpuGroup, GpuTable, GpuVfio
 from berth.config.gpumatch import GpuMatch, GpuType
 from berth.config.schema import Config
+from berth.host.hardware import PciFunction
 from berth.host.nodefacts import NodeScan
-from berth.host.sysfs import PciFunction
 from tests.unit.cli.checks.tree import plant, told
 from tests.unit.generic.nodes import MODEM, group, kvm, tty
 

@@ -10,12 +10,12 @@ import trio
 
 from berth.config.gpu import GpuTable
 from berth.gpu.survey import survey
+from berth.host.hardware import PciFunction
 from berth.host.nvidiafiles import NodeFacts
 from berth.host.nvml import calls
 from berth.host.nvml.library import Library
 from berth.host.nvml.owner import Nvml
 from berth.host.nvml.values import NoAnswer, Probe, Refusal, Walk
-from berth.host.sysfs import PciFunction
 from berth.kube.slices import device_json
 from berth.model.device import Device
 from berth.rehearsal.apiserver.slicerules import check_slice
