@@ -32,6 +32,7 @@ from berth.host.nodefacts import (
     Wanted,
     part_of,
 )
+from berth.host.sysfiles import link_name, names
 from berth.host.sysfs import Sysfs
 from berth.model.edits import NodeType
 from berth.model.names import is_pci_address
@@ -126,7 +127,7 @@ class NodeReader:
             wanted.everything
             or (wanted.usb and any(re.fullmatch(r"usb\d+", part) for part in parts))
             or (wanted.pci and any(is_pci_address(part) for part in parts))
-            or (bool(wanted.subsystems) and _link_name(way / "subsystem") in wanted.subsystems)
+            or (bool(wanted.subsystems) and link_name(way / "subsystem") in wanted.subsystems)
         )
 
     def _way(self, folder: str, number: str) -> Path | None:
@@ -157,7 +158,7 @@ class NodeReader:
         above = [way, *way.parents][: len(way.relative_to(self._sys / "devices").parts)]
         return attrs.evolve(
             node,
-            subsystem=_link_name(way / "subsystem"),
+            subsystem=link_name(way / "subsystem"),
             way=way.relative_to(self._sys / "devices").as_posix(),
             part=_part(way),
             usb=_usb(above),
@@ -280,7 +281,7 @@ def _part(way: Path) -> str:
     if re.fullmatch(r"[0-9]{1,4}", place):
         number = int(place)
     else:
-        alike = {name for name in _listing(way.parent) if part_of(name) == part} | {way.name}
+        alike = {name for name in names(way.parent) if part_of(name) == part} | {way.name}
         number = sorted(alike, key=_natural).index(way.name)
     return f"{part}.{number}" if number else part
 
@@ -341,13 +342,6 @@ def _pairs(text: str) -> dict[str, str]:
     return {name: value for name, mark, value in pairs if mark}
 
 
-def _listing(folder: Path) -> list[str]:
-    try:
-        return [entry.name for entry in folder.iterdir()]
-    except OSError:
-        return []
-
-
 def _text(path: Path, limit: int = TEXT_LIMIT) -> str:
     """The text of a small file; empty for what is no regular file or cannot be read."""
     try:
@@ -362,10 +356,3 @@ def _text(path: Path, limit: int = TEXT_LIMIT) -> str:
         return ""
     finally:
         os.close(handle)
-
-
-def _link_name(path: Path) -> str:
-    try:
-        return path.readlink().name
-    except OSError:
-        return ""

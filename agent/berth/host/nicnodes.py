@@ -18,6 +18,7 @@ from typing import Final
 
 import attrs
 
+from berth.host.sysfiles import names, text
 from berth.model.edits import DeviceNode, NodeType
 
 RDMA_CM: Final = "/dev/infiniband/rdma_cm"
@@ -69,7 +70,7 @@ class NicNodeReader:
         rdma = {name: tuple(sorted(paths, key=_order)) for name, paths in found.items()}
         paths = [*(path for each in rdma.values() for path in each), VHOST_NET, TUN]
         paths += [RDMA_CM] if wanted else []
-        paths += [f"/dev/vfio/{name}" for name in _entries(self._dev / "vfio")] if vfio else []
+        paths += [f"/dev/vfio/{name}" for name in sorted(names(self._dev / "vfio"))] if vfio else []
         known = (self._node(path) for path in paths)
         return NicNodes(rdma=rdma, known={node.path: node for node in known if node is not None})
 
@@ -77,8 +78,8 @@ class NicNodeReader:
         """RDMA device and path of each node that sysfs tells of."""
         for name in _CLASSES:
             folder = self._sys / "class" / name
-            for entry in _entries(folder):
-                device = _text(folder / entry / "ibdev")
+            for entry in sorted(names(folder)):
+                device = text(folder / entry / "ibdev")
                 if device and entry.rstrip("0123456789") in _NAMES:
                     yield device, f"/dev/infiniband/{entry}"
 
@@ -104,17 +105,3 @@ class NicNodeReader:
 def _order(path: str) -> tuple[int, str]:
     name = path.rpartition("/")[2].rstrip("0123456789")
     return _NAMES.index(name), path
-
-
-def _entries(folder: Path) -> list[str]:
-    try:
-        return sorted(entry.name for entry in folder.iterdir())
-    except OSError:
-        return []
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""

@@ -22,6 +22,7 @@ from typing import Final
 import attrs
 
 from berth.host.scan import read_boot_id
+from berth.host.sysfiles import names
 from berth.model.edits import NodeType
 
 SIZE_LIMIT: Final = 1024 * 1024
@@ -254,10 +255,10 @@ class NvidiaFiles:
         folder = self._root / "sys/bus/pci/devices" / address
         return FunctionFiles(
             bar_bytes=_largest_region(self._text(folder / "resource")),
-            vfio=next(iter(sorted(_names(folder / "vfio-dev"))), ""),
+            vfio=next(iter(sorted(names(folder / "vfio-dev"))), ""),
             drm=tuple(
                 f"/dev/dri/{name}"
-                for name in sorted(_names(folder / "drm"))
+                for name in sorted(names(folder / "drm"))
                 if re.fullmatch(r"(card|render[D])\d+", name)
             ),
         )
@@ -287,10 +288,3 @@ def _largest_region(text: str) -> int:
         if flags & _PREFETCHABLE and end > start:
             largest = max(largest, end - start + 1)
     return largest
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return [path.name for path in folder.iterdir()]
-    except OSError:
-        return []

@@ -1,4 +1,4 @@
-"""Files and links of sysfs; what cannot be read is unknown, and no error. Everything blocks."""
+"""Small files and links of sysfs; what cannot be read is unknown, and no error. All blocks."""
 
 from __future__ import annotations
 
