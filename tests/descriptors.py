@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+
+PATIENCE_S = 5.0
+"""How long a thread of an earlier test may hold something open."""
 
 
 def open_descriptors() -> frozenset[tuple[str, str]]:
@@ -14,7 +18,18 @@ def open_descriptors() -> frozenset[tuple[str, str]]:
     found = set()
     for entry in Path("/proc/self/fd").iterdir():
         try:
-            found.add((entry.name, str(entry.readlink())))
-        except FileNotFoundError:  # Closed since, as the descriptor of this listing is.
+            target = str(entry.readlink())
+        except FileNotFoundError:  # Closed since.
             continue
+        # That of this listing has another number each time that a thread closed one meanwhile.
+        if not target.startswith("/proc/") or not target.endswith("/fd"):
+            found.add((entry.name, target))
     return frozenset(found)
+
+
+def left_open(before: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    """Give what is open that was not; what another thread opens for a moment is waited out."""
+    end = time.monotonic() + PATIENCE_S
+    while (found := open_descriptors() - before) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found

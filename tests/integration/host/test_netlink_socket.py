@@ -31,7 +31,7 @@ from berth.host.netlink.socket import (
     open_in,
     send_now,
 )
-from tests.descriptors import open_descriptors
+from tests.descriptors import left_open, open_descriptors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -222,7 +222,7 @@ def test_nothing_of_a_pod_stays_open(pod: ScratchNetns) -> None:
     with pytest.raises(HostError):
         open_in(pod.path, protocol=31)
 
-    assert not open_descriptors() - descriptors
+    assert not left_open(descriptors)
     assert not set(threading.enumerate()) - threads
 
 
