@@ -92,7 +92,11 @@ class ClaimWork:
         self.arrivals = Arrivals(
             records=held.holders, nics=held.nics, notes=self.handout, status=self.status
         )
-        self.recovery = Recovery(
+        self.recovery = self._recovery(held, home, driver=driver, boot_id=boot_id)
+
+    def _recovery(self, held: Holdings, home: Ways, *, driver: str, boot_id: str) -> Recovery:
+        """Who takes up what the life before left."""
+        return Recovery(
             driver=driver,
             boot_id=boot_id,
             records=held.records,

@@ -102,30 +102,38 @@ class Parts:
             thread=thread,
             places=Places(root=config.kubelet.root, driver=config.dra.driver),
             claims=self.metered,
-            health=HealthStreams(
-                self.care.health.state,
-                places=self._judged,
-                news=(self.publisher, self.held.discovery.inventory, self.held.records.changes),
-                told=self.told(STREAM),
-            ),
+            health=self._streams(),
             private=runtime,
             inherited=inherited,
             versions=[version.value for version in config.dra.versions],
         )
-        self.door = PluginDoor(
-            thread=thread,
-            driver=config.dra.driver,
-            counter=self.allotments,
-            private=runtime,
-            folder=config.plugin.folder,
-            pods=pods,
-            told=self.told(LIST),
-        )
+        self.door = self._plugin_door(thread, private=runtime)
 
     def told(self, sink: str) -> Callable[[Iterable[str]], None]:
         """Takes note that a reader of verdicts was told of devices."""
         changes = self.care.health.changes
         return lambda names: changes.told(sink, names, trio.current_time())
+
+    def _plugin_door(self, thread: AsyncioThread, *, private: Path) -> PluginDoor:
+        """Who gives devices to those who ask for resources."""
+        return PluginDoor(
+            thread=thread,
+            driver=self.config.dra.driver,
+            counter=self.allotments,
+            private=private,
+            folder=self.config.plugin.folder,
+            pods=self.pods,
+            told=self.told(LIST),
+        )
+
+    def _streams(self) -> HealthStreams:
+        """Who tells kubelet how devices are."""
+        return HealthStreams(
+            self.care.health.state,
+            places=self._judged,
+            news=(self.publisher, self.held.discovery.inventory, self.held.records.changes),
+            told=self.told(STREAM),
+        )
 
     def _allotments(self, boot_id: str) -> Allotments:
         """Who lists devices, and gives them to containers that ask for resources."""

@@ -172,7 +172,7 @@ async def start_program(
         raise HostError(
             command[0], f"cannot be run: {os.strerror(number)}", mend=mend, errno=number
         ) from error
-    except BaseException:
+    except BaseException:  # a cancel too: nobody else would see to the end of what was started
         start.give_up()
         raise
     return _Program(process)
