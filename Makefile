@@ -2,7 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup compiler format check test test-unit test-integration test-fast test-slow cluster outages bench hardware-gpu demo proto lock docs clean
+.PHONY: setup compiler format check test test-unit test-integration test-fast test-slow cluster outages bench hardware-gpu demo proto lock docs packagers deb clean
 .DEFAULT_GOAL := help
 # Verbs share one kernel and one clock: one after the other, whatever -j says.
 .NOTPARALLEL:
@@ -64,6 +64,12 @@ lock: ## resolve requirements/*.lock anew (needs uv)
 	  --custom-compile-command "make lock" pyproject.toml -o requirements/runtime.lock
 	uv pip compile -q --universal --python-version 3.10 --generate-hashes --no-emit-index-url --extra dev \
 	  --custom-compile-command "make lock" -c requirements/runtime.lock pyproject.toml -o requirements/dev.lock
+
+packagers:
+	@tools/packagers
+
+deb: setup packagers ## build the Debian package into dist/; ARCHITECTURE=arm64 for the other one
+	@tools/deb
 
 clean: ## remove what setup and the tools made in the tree
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
