@@ -102,8 +102,8 @@ One runs per state folder: a second one ends at once and names the first.
 | argument | meaning |
 | --- | --- |
 | `--config FILE` | the configuration (default: /etc/berth/agent.toml) |
-| `--selftest` | load everything and read the configuration, then end; it is silent when all is \
-well, and changes nothing |
+| `--selftest` | load everything, read the configuration and the records, then end; it is silent \
+when all is well, and changes nothing |
 | `--version` | tell the version |
 
 It ends with 0 after a stop that was asked for, with 1 when the machine does not allow the start, \
