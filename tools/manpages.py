@@ -56,7 +56,7 @@ def _berth() -> str:
         ".SH OUTPUT",
         *_paragraph(OUTPUT),
         ".SH EXIT STATUS",
-        *_list((code, told) for code, told in re.findall(r"^ +(\d+)  (.+)$", EPILOG, re.M)),
+        *_list((code, told) for code, told in re.findall(r"^ +(\d+)  (.+)$", EPILOG, re.MULTILINE)),
         *_end("`berthd`(8), `agent.toml`(5)"),
     ]
     return _page(lines)

@@ -7,6 +7,7 @@ command is gone, in whatever way, its end of the pipe closes and the play ends, 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
