@@ -2,7 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup compiler format check test test-unit test-integration test-fast test-slow cluster outages bench hardware-gpu demo proto lock docs packagers deb clean
+.PHONY: setup compiler format check test test-unit test-integration test-fast test-slow cluster outages packagers package nspawn bench hardware-gpu demo proto lock docs deb clean
 .DEFAULT_GOAL := help
 # Verbs share one kernel and one clock: one after the other, whatever -j says.
 .NOTPARALLEL:
@@ -41,6 +41,12 @@ cluster: compiler ## the tests on a real control plane, real kubelets and contai
 
 outages: setup ## the cluster tests that end parts of a node again and again
 	$(BIN)/pytest tests/cluster -m outage
+
+package: setup packagers ## the Debian package: built twice, lintian, what is in it, on every Python here
+	$(BIN)/pytest tests/package
+
+nspawn: setup packagers ## the package and the service under a real systemd; RELEASES="12 13 testing" for all
+	$(BIN)/pytest tests/nspawn
 
 test: setup test-fast test-slow cluster outages ## every test
 
