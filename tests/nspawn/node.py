@@ -11,7 +11,9 @@ from typing import Any
 from berth.errors import HostError
 from tests.nspawn.container import LIMIT_S, Container, poll
 
-PROVISION = Path(__file__).parents[2] / "vagrant" / "provision.sh"
+HERE = Path(__file__).parent
+PROVISION = HERE.parents[1] / "vagrant" / "provision.sh"
+CODE = "/usr/lib/berthd:/usr/lib/berthd/vendor"
 CONFIG = "/etc/berth/agent.toml"
 SERVICE, SOCKET = "berthd.service", "berthd.socket"
 SOCKETS = (
@@ -127,7 +129,7 @@ class Node:
 
     def kill(self, number: signal.Signals, pid: int = 0) -> None:
         """Send the daemon a signal."""
-        self.run("kill", f"-{number.value}", str(pid or self.pid))
+        self.run("sh", "-c", f"kill -{number.value} {pid or self.pid}")
 
     def configure(self, text: str) -> None:
         """Write the configuration; it is read at the next start or reload."""
@@ -137,6 +139,21 @@ class Node:
         """Change a unit as `systemctl edit` does."""
         self.write(f"/etc/systemd/system/{unit}.d/test.conf", text)
         self.run("systemctl", "daemon-reload")
+
+    def replace(self, script: str, *arguments: str, settings: str = "") -> None:
+        """Put a script of this folder in the daemon's place, in the same unit.
+
+        Args:
+            script: Its name; it finds the package's code.
+            arguments: Of the script.
+            settings: Further lines of ``[Service]``.
+        """
+        self.write(f"/opt/{script}", (HERE / script).read_text(encoding="utf-8"))
+        command = " ".join(["/usr/bin/python3", "-S", f"/opt/{script}", *arguments])
+        self.drop_in(
+            f"[Service]\nEnvironment=PYTHONPATH={CODE}\n"
+            f"ExecStart=\nExecStart={command}\n{settings}\n"
+        )
 
     def ask(self, *verb: str) -> Any:
         """What the operator's command tells, as JSON."""
