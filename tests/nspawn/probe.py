@@ -116,7 +116,9 @@ def call_back() -> None:
 def serve_grpc() -> None:
     """Serve a call, and make it."""
     path = "unix:/run/berth/probe-grpc.sock"
-    answer: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(lambda request, _context: request)
+    answer: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(
+        lambda request, _context: request
+    )
     server = grpc.server(ThreadPoolExecutor(1))
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("p", {"Echo": answer}),))
     server.add_insecure_port(path)
