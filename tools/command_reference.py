@@ -106,7 +106,7 @@ DAEMON: Final = f"""\
 
 `berthd [--config FILE] [--selftest] [--version]`
 
-systemd starts it; [the units](../how-to/set-up-a-nic-node.md#5-start) say how.
+systemd starts it; [the package](../how-to/install.md) brings the units.
 One runs per state folder: a second one ends at once and names the first.
 
 | argument | meaning |

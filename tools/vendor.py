@@ -16,6 +16,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -41,19 +42,20 @@ MACHINES: Final = {"amd64": "x86_64", "arm64": "aarch64"}
 LEFT_OUT: Final = (
     "example.py",  # at the top, where every program of the tree would see it
     "google/protobuf/testdata/*",
-    "trio/_tests/*",
+    "*/_tests/*",
     # Nothing of ours asks for the C parser, which has 2.7 MB for each Python.
     "_yaml/*",
     "yaml/_yaml.*",
     "yaml/cyaml.py",
-    # For test runners, linters and compilers.
+    # For test runners, linters, compilers and trio's own authors.
     "anyio/pytest_plugin.py",
+    "trio/_tools/*",
     "*.pyi",
     "*/py.typed",
     "*.cc",
     "*.h",
 )
-"""What a running daemon has no use for."""
+"""What a running daemon has no use for; `*` stands for slashes too."""
 
 
 class Unfit(Exception):
@@ -155,7 +157,7 @@ def _place(name: PurePosixPath, project: str, tree: Path, licences: Path) -> Pat
         return tree / name if name.name == "METADATA" else None
     if project == SOURCE and name.parts[0] != SOURCE:
         return None
-    return None if any(name.match(pattern) for pattern in LEFT_OUT) else tree / name
+    return None if any(fnmatchcase(str(name), pattern) for pattern in LEFT_OUT) else tree / name
 
 
 def _write(target: Path, data: bytes) -> None:
