@@ -13,7 +13,6 @@ from berth.errors import HostError
 from tests.nspawn import bed as beds
 from tests.nspawn.bed import Bed
 from tests.nspawn.node import Node
-from tests.nspawn.rootfs import rootfs
 
 HERE = Path(__file__).parent
 RELEASES = tuple(os.environ.get("RELEASES", "12 13").split())
@@ -28,17 +27,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.nspawn)
+            # A container is one process' own: with -n each release is run by one of them.
+            if isinstance(item, pytest.Function) and "callspec" in vars(item):
+                params = item.callspec.params
+                release = params.get("shared") or params.get("bare")
+                item.add_marker(pytest.mark.xdist_group(f"debian{release}"))
 
 
 @pytest.fixture(scope="session")
 def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
     """The run; every container ends with it."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
-    # A root file system takes a minute: its progress must be seen.
+    # What is installed takes its time: that must be seen.
     with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
         _require_all(request.config)
-        for release in RELEASES:
-            rootfs(release)
     made = Bed(request.config.stash.setdefault(_NODES, []))
     yield made
     made.close()

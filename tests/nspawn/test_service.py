@@ -6,28 +6,12 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import grpc
 import pytest
 
-from berth.pb.pluginregistration_pb2 import PluginInfo
 from tests.nspawn.container import poll
-from tests.nspawn.node import SERVICE, SOCKET, SOCKETS, Node
+from tests.nspawn.node import GROUP, SERVICE, SOCKET, SOCKETS, Node
 
-GROUP = """
-[[nic.group]]
-name = "lab"
-match = { name = "nic0" }
-"""
 WATCHDOG_S = 3
-
-
-def ask_who(node: Node, limit_s: float = 20.0) -> str:
-    """What kubelet asks of the registration socket first; gives the driver's name."""
-    with grpc.insecure_channel(f"unix:{node.path(SOCKETS[1])}") as channel:
-        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
-            "/pluginregistration.Registration/GetInfo"
-        )
-        return PluginInfo.FromString(call(b"", timeout=limit_s)).name
 
 
 def identities(node: Node) -> list[tuple[int, int]]:
@@ -53,15 +37,14 @@ def test_installed_daemon_is_ready_with_its_sockets_held_by_systemd(node: Node) 
     for path in SOCKETS:
         assert path in listening
         assert node.path(path).is_socket()
-    assert ask_who(node) == "berth.dev"
+    assert node.ask_who() == "berth.dev"
     assert "bound anew" not in node.journal()
 
 
 def test_nothing_is_done_until_devices_are_named(node: Node) -> None:
     """Links stay as they are, nothing is offered, and no file is written for containers."""
 
-    node.run("ip", "link", "add", "nic0", "type", "veth", "peer", "far0")
-    node.run("ip", "link", "set", "nic0", "up")
+    node.add_nic("nic0")
     before = node.run("ip", "-d", "address", "show", "dev", "nic0")
     node.run("systemctl", "restart", SERVICE)
 
@@ -74,7 +57,7 @@ def test_nothing_is_done_until_devices_are_named(node: Node) -> None:
 def test_reload_of_a_good_file_takes_effect(node: Node) -> None:
     """`systemctl reload` returns when the new devices are known."""
 
-    node.run("ip", "link", "add", "nic0", "type", "veth", "peer", "far0")
+    node.add_nic("nic0")
     pid = node.pid
     node.configure(GROUP)
     node.run("systemctl", "reload", SERVICE)
@@ -96,7 +79,7 @@ def test_reload_of_a_bad_file_fails_with_the_reason_and_serves_on(node: Node) ->
     assert "enabeld" in journal
     assert (node.show("ActiveState"), node.show("SubState")) == ("active", "running")
     assert node.pid == pid
-    assert ask_who(node) == "berth.dev"
+    assert node.ask_who() == "berth.dev"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +100,7 @@ def test_hung_loop_is_ended_by_the_watchdog_with_stacks_and_started_again(
     assert "Fatal Python error: Aborted" in journal
     assert "most recent call first" in journal
     assert f"in {culprit}" in journal
-    assert ask_who(node) == "berth.dev"
+    assert node.ask_who() == "berth.dev"
 
 
 def test_wiped_runtime_folder_is_mended_by_the_watchdog(node: Node) -> None:
@@ -130,7 +113,7 @@ def test_wiped_runtime_folder_is_mended_by_the_watchdog(node: Node) -> None:
     node.wait_other(pid, limit_s=60)
 
     assert "watchdog gets no ping of=dra" in node.journal()
-    assert ask_who(node) == "berth.dev"
+    assert node.ask_who() == "berth.dev"
 
 
 def test_killed_daemon_is_back_and_who_asks_meanwhile_waits(node: Node) -> None:
@@ -140,7 +123,7 @@ def test_killed_daemon_is_back_and_who_asks_meanwhile_waits(node: Node) -> None:
     node.kill(signal.SIGKILL)
     began = time.monotonic()
     with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(ask_who, node)
+        answer = pool.submit(node.ask_who)
         while not answer.done():
             assert identities(node) == before
             time.sleep(0.02)
@@ -159,7 +142,7 @@ def test_stopped_service_is_started_by_the_next_call(node: Node) -> None:
     node.run("systemctl", "stop", SERVICE)
     assert not node.is_active()
 
-    assert ask_who(node) == "berth.dev"
+    assert node.ask_who() == "berth.dev"
     assert node.is_active()
 
 
@@ -194,7 +177,7 @@ def test_second_daemon_refuses_and_names_the_first(node: Node) -> None:
 
     assert done.returncode == 1
     assert str(node.pid) in done.stdout + done.stderr
-    assert ask_who(node) == "berth.dev"
+    assert node.ask_who() == "berth.dev"
 
 
 def test_sockets_are_there_before_kubelet_may_start(node: Node) -> None:
@@ -211,10 +194,10 @@ def test_ready_is_said_after_recovery(node: Node) -> None:
 
     node.run("systemctl", "stop", SOCKET)
     began = time.monotonic()
-    arm(node, "TimeoutStartSec=3", seconds="8")
+    arm(node, "TimeoutStartSec=8", seconds="13")
     took_s = time.monotonic() - began
 
-    assert took_s > 8
+    assert took_s > 13
     assert node.is_active()
     assert "timed out" not in node.journal()
 
