@@ -2,7 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup compiler format check test test-unit test-integration test-fast test-slow cluster outages bench hardware-gpu demo proto lock docs clean
+.PHONY: setup compiler format check test test-unit test-integration test-fast test-slow cluster outages nspawn bench hardware-gpu demo proto lock docs clean
 .DEFAULT_GOAL := help
 # Verbs share one kernel and one clock: one after the other, whatever -j says.
 .NOTPARALLEL:
@@ -41,6 +41,9 @@ cluster: compiler ## the tests on a real control plane, real kubelets and contai
 
 outages: setup ## the cluster tests that end parts of a node again and again
 	$(BIN)/pytest tests/cluster -m outage
+
+nspawn: setup ## the package and the service under a real systemd; RELEASES="12 13 testing" for all
+	$(BIN)/pytest tests/nspawn
 
 test: setup test-fast test-slow cluster outages ## every test
 

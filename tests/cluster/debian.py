@@ -59,7 +59,7 @@ def _own_configuration(folder: Path, release: str) -> list[str]:
         (folder / name).mkdir(parents=True)
     keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
     (folder / "sources.list").write_text(
-        f"deb [signed-by={keyring}] {_mirror()} {release} main\n", encoding="utf-8"
+        f"deb [signed-by={keyring}] {mirror()} {release} main\n", encoding="utf-8"
     )
     settings = {
         "Dir::Etc::SourceList": folder / "sources.list",
@@ -72,7 +72,7 @@ def _own_configuration(folder: Path, release: str) -> list[str]:
     return [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
 
 
-def _mirror() -> str:
+def mirror() -> str:
     """The Debian mirror that the machine itself uses, so that no script names one."""
     told = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],

@@ -42,7 +42,8 @@ from berth.runtime.files import Folder
 from berth.runtime.listeners import sweep_private_sockets
 from berth.runtime.logs import get_log
 from berth.runtime.supervisor import Plugin, Supervisor
-from berth.runtime.systemd import Systemd, keep_alive, listen_fds
+from berth.runtime.systemd import Systemd, keep_alive, keep_starting, listen_fds
+from berth.runtime.threads import probe_threads
 
 if TYPE_CHECKING:
     from berth.daemon.monitoring import Monitoring
@@ -101,13 +102,15 @@ class Daemon:
         Raises:
             BerthError: State, settings or the machine do not allow the start.
         """
-        await self._recover()
         async with trio.open_nursery() as nursery:
+            starting = await nursery.start(self._keep_starting)
+            await self._recover()
             nursery.start_soon(self._follow_signals, nursery.cancel_scope)
             await nursery.start(ControlServer(self._runtime, self._operator.verbs()).run)
             nursery.start_soon(self._keep_alive)
             nursery.start_soon(self._offering.run)
             await nursery.start(self._supervisor.run)
+            starting.cancel()
             self._systemd.ready(str(self._supervisor.statistics()))
             self._is_ready = True
             _log.info("ready", version=__version__, plugins=self._supervisor.statistics())
@@ -324,8 +327,21 @@ class Daemon:
         await self._supervisor.stop(grace_s=DRAIN_S)
         scope.cancel()
 
+    async def _keep_starting(self, *, task_status: trio.TaskStatus[trio.CancelScope]) -> None:
+        self._systemd.status("recovering what was given to pods")
+        with trio.CancelScope() as scope:
+            task_status.started(scope)
+            await keep_starting(self._systemd)
+
     async def _keep_alive(self) -> None:
-        await keep_alive(self._systemd, {"grpcio": self._thread.probe})
+        """Prove that kubelet can be served: hung devices, disks and peers are their health's."""
+        probes = {
+            "grpcio": self._thread.probe,
+            "dra": self._parts.dra.probe,
+            "resources": self._parts.door.probe,
+            "threads": probe_threads,
+        }
+        await keep_alive(self._systemd, probes)
 
     async def _tell_status(self) -> None:
         async for state in self._supervisor.state.changes():

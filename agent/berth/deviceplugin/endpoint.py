@@ -112,6 +112,14 @@ class Endpoint:
         await self._server.drain()
         await self._registration.wait_answered()
 
+    async def probe(self) -> None:
+        """Return once a new client of the private socket is greeted.
+
+        Raises:
+            HostError: It is not.
+        """
+        await self._server.probe()
+
     def compare(self, listed: Collection[str]) -> str:
         """Compare what kubelet takes for healthy with our list, and register again if need be.
 

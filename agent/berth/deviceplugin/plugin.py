@@ -164,6 +164,15 @@ class PluginDoor:
             for endpoint in self.endpoints.get().values():
                 nursery.start_soon(endpoint.drain)
 
+    async def probe(self) -> None:
+        """Return once each resource's server greets a new client.
+
+        Raises:
+            HostError: One does not.
+        """
+        for endpoint in tuple(self.endpoints.get().values()):
+            await endpoint.probe()
+
     async def wait_registered(self, resource: str) -> None:
         """Wait until kubelet has taken a resource."""
         endpoints = await self.endpoints.wait_value(lambda now: resource in now)

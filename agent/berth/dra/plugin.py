@@ -175,6 +175,15 @@ class DraPlugin:
             for door in doors:
                 await door.connections.wait_value(lambda count: not count)
 
+    async def probe(self) -> None:
+        """Return once a new client of the private socket is greeted; at once between two runs.
+
+        Raises:
+            HostError: It is not.
+        """
+        if self._server is not None:
+            await self._server.probe()
+
     def close(self) -> None:
         """Give the public sockets up; those that were handed in stay for their owner's use."""
         for door in self._opened:

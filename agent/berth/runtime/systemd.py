@@ -24,6 +24,12 @@ FIRST_FD: Final = 3
 STATUS_LIMIT: Final = 1024
 """Longest status text, in characters."""
 
+EXTEND_EVERY_S: Final = 20.0
+"""How often more time to start is asked for, twice as much as that each time."""
+
+START_LIMIT_S: Final = 900.0
+"""How long a start may take in all: thousands of records on a slow disk take minutes."""
+
 _log = get_log(__name__)
 
 Probe = Callable[[], Awaitable[None]]
@@ -141,6 +147,17 @@ async def keep_alive(systemd: Systemd, probes: Mapping[str, Probe]) -> None:
             systemd.alive()
         due += period_s
         await trio.sleep_until(due)
+
+
+async def keep_starting(systemd: Systemd) -> None:
+    """Ask for more time to start, again and again for `START_LIMIT_S`; until cancelled.
+
+    A restart would only begin the same work anew. That this task runs proves the loop alive; work
+    that never ends is given up by systemd when the limit is over.
+    """
+    for _ in range(round(START_LIMIT_S / EXTEND_EVERY_S)):
+        systemd.extend(2 * EXTEND_EVERY_S)
+        await trio.sleep(EXTEND_EVERY_S)
 
 
 async def _silent(probes: Mapping[str, Probe], *, limit_s: float) -> tuple[str, ...]:

@@ -53,6 +53,17 @@ async def run_in_thread(
     )
 
 
+async def probe_threads() -> None:
+    """Return once a worker thread has done a thing; a watchdog asks this.
+
+    Work of its own kind, so that threads which wait for a hung disk or driver do not fail it.
+
+    Raises:
+        RuntimeError: The system gives no further thread.
+    """
+    await run_in_thread("probe", int)
+
+
 class Verdict(enum.Enum):
     """Who came first: the work, or the end of the time for it."""
 

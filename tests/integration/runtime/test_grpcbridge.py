@@ -464,6 +464,23 @@ async def test_call_from_another_thread_pool(server: GrpcServer) -> None:
     assert {StringValue.FromString(answer).value for answer in answers} == set("01234567")
 
 
+async def test_probe_while_serving_and_after_a_drain(server: GrpcServer) -> None:
+    """It returns while clients are greeted, and when none is to be served any more."""
+
+    await server.probe()
+    await server.drain()
+    await server.probe()
+
+
+async def test_probe_when_the_private_socket_was_removed(server: GrpcServer) -> None:
+    """Nobody can reach the server then, and it fails."""
+
+    server.path.unlink()
+
+    with pytest.raises(HostError, match="cannot connect"):
+        await server.probe()
+
+
 @pytest.mark.parametrize(("kind", "well"), [("upb", True), ("python", False), (None, True)])
 def test_protobuf_fault_of_each_implementation(kind: str | None, well: bool) -> None:
     """Any implementation but upb is told loudly; this one here is upb."""

@@ -12,7 +12,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from berth.runtime.systemd import Probe, Systemd, keep_alive, listen_fds
+from berth.runtime.systemd import (
+    START_LIMIT_S,
+    Probe,
+    Systemd,
+    keep_alive,
+    keep_starting,
+    listen_fds,
+)
 
 
 @pytest.fixture
@@ -188,6 +195,25 @@ async def test_keep_alive_without_a_watchdog(autojump_clock: MockClock) -> None:
         await keep_alive(Systemd({}), {"x": ask})
 
     assert asked == []
+
+
+async def test_keep_starting_asks_for_time_until_its_limit(
+    autojump_clock: MockClock, manager: socket.socket
+) -> None:
+    """Each time it asks before what it had is over; a start without end is given up at last."""
+
+    systemd = Systemd(os.environ)
+    messages: list[str] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keep_starting, systemd)
+        for second in range(100, 1200, 100):
+            await trio.sleep(99)
+            messages += told(manager)
+            await trio.sleep(1)
+            assert len(messages) == min(second, START_LIMIT_S) / 20
+    systemd.close()
+
+    assert set(messages) == {"EXTEND_TIMEOUT_USEC=40000000"}
 
 
 class HandedIn:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -9,7 +11,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from berth.runtime.threads import Decision, Verdict, run_in_thread, run_in_time, thread_limiter
+from berth.runtime.threads import (
+    Decision,
+    Verdict,
+    probe_threads,
+    run_in_thread,
+    run_in_time,
+    thread_limiter,
+)
 
 
 async def test_limiter_of_a_kind_is_one() -> None:
@@ -192,3 +201,33 @@ async def test_run_in_time_when_cancelled() -> None:
         release.set()
 
     assert verdicts == [False]
+
+
+async def test_probe_threads_while_other_work_hangs() -> None:
+    """Threads that hang in work of any kind do not fail it: there are others to be had."""
+
+    thread_limiter("disk", total=1)
+    release = threading.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_in_thread, "disk", release.wait)
+        await trio.testing.wait_all_tasks_blocked()
+        await probe_threads()
+        release.set()
+
+
+def test_probe_threads_when_the_system_gives_none() -> None:
+    """It fails when no worker thread can be had."""
+
+    # A stack of 128 TiB is more than there are addresses.
+    program = """
+import threading, trio
+from berth.runtime.threads import probe_threads
+threading.stack_size(1 << 47)
+trio.run(probe_threads)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "RuntimeError: can't start new thread"

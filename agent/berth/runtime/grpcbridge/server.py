@@ -35,6 +35,7 @@ from berth.runtime.methods import (
     StreamMethod,
     status_of,
 )
+from berth.runtime.sockets import connect_unix
 from berth.runtime.together import together
 
 CALL_LIMIT: Final = 1024
@@ -96,6 +97,7 @@ class GrpcServer:
         self._floor: _Floor | None = None
         self._server: grpc.aio.Server | None = None
         self._drained = trio.Event()
+        self._greets = False
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled or drained; ``started()`` once the socket listens.
@@ -112,9 +114,11 @@ class GrpcServer:
             self._floor = _Floor(self._thread, nursery)
             try:
                 self._server = await self._thread.run(self._start, self._floor)
+                self._greets = True
                 task_status.started()
                 await self._drained.wait()
             finally:
+                self._greets = False
                 self._floor.close()
                 with trio.move_on_after(STOP_LIMIT_S, shield=True):
                     await self._stop(STOP_GRACE_S)
@@ -125,10 +129,31 @@ class GrpcServer:
         Clients are told to connect anew (GOAWAY). Afterwards `run` returns. The caller's scope says
         how long to wait; when it is cut short, the calls under way go on until `run` is cancelled.
         """
+        self._greets = False
         self.end_streams()
         if self._floor is not None:
             await self._stop_when_answered(self._floor)
         self._drained.set()
+
+    async def probe(self) -> None:
+        """Return once a new client is greeted, as HTTP/2 wants; at once while none is to be served.
+
+        Raises:
+            HostError: It is not: somebody removed the private socket, or grpcio sends clients away.
+        """
+        if not self._greets:
+            return
+        greeting = b""
+        try:
+            async with await connect_unix(self.path) as client:
+                greeting = await client.receive_some()
+        except trio.BrokenResourceError:
+            pass
+        except HostError:
+            if self._greets:
+                raise
+        if not greeting and self._greets:
+            raise HostError(str(self.path), "takes a client and does not greet it")
 
     def end_streams(self) -> None:
         """End every stream, which would never end by itself; their callers are told UNAVAILABLE."""
