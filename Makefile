@@ -2,7 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup compiler format check test test-unit test-integration test-fast test-slow cluster outages nspawn bench hardware-gpu demo proto lock docs clean
+.PHONY: setup compiler format check test test-unit test-integration test-fast test-slow cluster outages packagers package nspawn bench hardware-gpu demo proto lock docs deb clean
 .DEFAULT_GOAL := help
 # Verbs share one kernel and one clock: one after the other, whatever -j says.
 .NOTPARALLEL:
@@ -42,10 +42,13 @@ cluster: compiler ## the tests on a real control plane, real kubelets and contai
 outages: setup ## the cluster tests that end parts of a node again and again
 	$(BIN)/pytest tests/cluster -m outage
 
-nspawn: setup ## the package and the service under a real systemd; RELEASES="12 13 testing" for all
+package: setup packagers ## the Debian package: built twice, lintian, what is in it, on every Python here
+	$(BIN)/pytest tests/package
+
+nspawn: setup packagers ## the package and the service under a real systemd; RELEASES="12 13 testing" for all
 	$(BIN)/pytest tests/nspawn
 
-test: setup test-fast test-slow cluster outages ## every test
+test: setup test-fast test-slow nspawn cluster outages ## every test
 
 bench: setup ## the figures, as a table and as JSON
 	$(BIN)/pytest tests/bench -m bench
@@ -67,6 +70,12 @@ lock: ## resolve requirements/*.lock anew (needs uv)
 	  --custom-compile-command "make lock" pyproject.toml -o requirements/runtime.lock
 	uv pip compile -q --universal --python-version 3.10 --generate-hashes --no-emit-index-url --extra dev \
 	  --custom-compile-command "make lock" -c requirements/runtime.lock pyproject.toml -o requirements/dev.lock
+
+packagers:
+	@tools/packagers
+
+deb: setup packagers ## build the Debian package into dist/; ARCHITECTURE=arm64 for the other one
+	@tools/deb
 
 clean: ## remove what setup and the tools made in the tree
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

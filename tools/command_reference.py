@@ -16,6 +16,13 @@ from berth.cli.parsing import SUMMARY, Command
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "reference" / "command.md"
 
+OUTPUT: Final = """\
+What was asked for goes to standard output, remarks and errors go to standard error.
+With `--json` the output is one JSON object: keys may be added to it, none is renamed or taken away.
+A table on a terminal is folded at its width; elsewhere each row is one line.
+Characters that cannot be seen are written as escapes, since links may be called almost anything.
+"""
+
 INTRODUCTION: Final = f"""\
 # The command `berth`
 
@@ -38,11 +45,7 @@ Commands that ask the daemon do so by its control socket, described in [control.
 
 ## Output
 
-What was asked for goes to standard output, remarks and errors go to standard error.
-With `--json` the output is one JSON object: keys may be added to it, none is renamed or taken away.
-A table on a terminal is folded at its width; elsewhere each row is one line.
-Characters that cannot be seen are written as escapes, since links may be called almost anything.
-
+{OUTPUT}
 ## Commands
 """
 
@@ -91,26 +94,29 @@ taken.
 """
 
 
-DAEMON: Final = """\
-## The daemon `berthd`
-
-`berthd [--config FILE] [--selftest] [--version]`
-
-systemd starts it; [the units](../how-to/set-up-a-nic-node.md#5-start) say how.
-One runs per state folder: a second one ends at once and names the first.
-
-| argument | meaning |
-| --- | --- |
-| `--config FILE` | the configuration (default: /etc/berth/agent.toml) |
-| `--selftest` | load everything and read the configuration, then end; it is silent when all is \
-well, and changes nothing |
-| `--version` | tell the version |
-
+DAEMON_ENDS: Final = """\
 It ends with 0 after a stop that was asked for, with 1 when the machine does not allow the start, \
 and with 2 when the configuration is refused.
 SIGTERM and SIGINT stop it: claims in work are finished first.
 SIGHUP lets it read the configuration again, as `berth reload` does.
 """
+
+DAEMON: Final = f"""\
+## The daemon `berthd`
+
+`berthd [--config FILE] [--selftest] [--version]`
+
+systemd starts it; [the package](../how-to/install.md) brings the units.
+One runs per state folder: a second one ends at once and names the first.
+
+| argument | meaning |
+| --- | --- |
+| `--config FILE` | the configuration (default: /etc/berth/agent.toml) |
+| `--selftest` | load everything, read the configuration and the records, then end; it is silent \
+when all is well, and changes nothing |
+| `--version` | tell the version |
+
+{DAEMON_ENDS}"""
 
 
 def page() -> str:
@@ -122,15 +128,13 @@ def page() -> str:
 def _sections() -> Iterator[str]:
     for each in COMMANDS:
         yield f"## `berth {each.name}`\n"
-        parser = argparse.ArgumentParser(prog=f"berth {each.name}", add_help=False)
-        each.arguments(parser)
-        actions = parser._actions  # noqa: SLF001 - argparse has no public list of them
-        yield f"`{_usage(each, actions)}`\n"
+        actions = arguments_of(each)
+        yield f"`{usage_of(each)}`\n"
         yield _sentences(each.description)
         if actions:
             yield "| argument | meaning |"
             yield "| --- | --- |"
-            yield from (f"| `{_cell(_shown(a))}` | {_cell(_meaning(a))} |" for a in actions)
+            yield from (f"| `{_cell(shown(a))}` | {_cell(meaning_of(a))} |" for a in actions)
             yield ""
         if each.examples:
             yield "```console"
@@ -138,20 +142,36 @@ def _sections() -> Iterator[str]:
             yield "```\n"
 
 
-def _usage(command: Command, actions: Sequence[argparse.Action]) -> str:
-    words = [f"[{_shown(a)}]" if a.option_strings else _shown(a) for a in actions]
+def arguments_of(command: Command) -> Sequence[argparse.Action]:
+    """What a command takes, in the order of its help."""
+    parser = argparse.ArgumentParser(prog=f"berth {command.name}", add_help=False)
+    command.arguments(parser)
+    return actions_of(parser)
+
+
+def actions_of(parser: argparse.ArgumentParser) -> Sequence[argparse.Action]:
+    """What a parser takes."""
+    return parser._actions  # noqa: SLF001 - argparse has no public list of them
+
+
+def usage_of(command: Command) -> str:
+    """The form of a command line."""
+    actions = arguments_of(command)
+    words = [f"[{shown(a)}]" if a.option_strings else shown(a) for a in actions]
     return " ".join(["berth", command.name, *words])
 
 
-def _shown(action: argparse.Action) -> str:
-    name = str(action.metavar or action.dest)
+def shown(action: argparse.Action) -> str:
+    """An argument as it is written."""
+    name = str(action.metavar or "|".join(action.choices or (action.dest,)))
     if not action.option_strings:
-        return name
+        return f"[{name}]" if action.nargs == "?" else name
     option = action.option_strings[-1]
     return option if action.nargs == 0 else f"{option} {name}"
 
 
-def _meaning(action: argparse.Action) -> str:
+def meaning_of(action: argparse.Action) -> str:
+    """What help says of an argument."""
     return (action.help or "") % {"default": action.default}
 
 

@@ -18,18 +18,22 @@ from berth.config.schema import Config
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "configuration.md"
 
-HEAD = """\
-<!-- Made by tools/reference.py (make docs) from agent/berth/config; edit the meaning there. -->
-
-# Configuration
-
+INTRODUCTION = """\
 The agent reads one TOML file, `/etc/berth/agent.toml`.
 Every key has a default, so an empty file is valid.
 A key that stands nowhere here is a fault, and so is a secret in the file.
 `berth check` tells all faults of a file at once, each with its line, and what would be right.
-`configs/agent.toml` holds the same keys, to copy lines from.
-
 A list may be written as one value without brackets when it has one item.
+"""
+
+HEAD = f"""\
+<!-- Made by tools/reference.py (make docs) from agent/berth/config; edit the meaning there. -->
+
+# Configuration
+
+{INTRODUCTION}
+`configs/agent.toml` holds the same keys, to copy lines from.
+The package brings it as `/usr/share/doc/berthd/agent.toml`, and this page as `man agent.toml`.
 """
 
 
@@ -64,12 +68,12 @@ def _rows(kind: type[Any]) -> Iterator[str]:
     if keys:
         yield "\n| key | type | default | unit | meaning |\n| --- | --- | --- | --- | --- |\n"
     for key in keys:
-        cells = (f"`{key.name}`", key.form.label, _default(key), key.unit, key.meaning)
+        cells = (f"`{key.name}`", key.form.label, default_of(key), key.unit, key.meaning)
         escaped = (cell.replace("|", r"\|") for cell in cells)
         yield f"| {' | '.join(escaped)} |\n"
 
 
-def _default(key: Key) -> str:
+def default_of(key: Key) -> str:
     """The default as it may be written; there are keys whose absence has no notation."""
     if key.required:
         return "required"

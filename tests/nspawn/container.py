@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
 import subprocess
@@ -121,6 +120,11 @@ class Container:
         """The way from here to a file in there."""
         return Path(f"/proc/{self.leader}/root{inside}")
 
+    def enter(self) -> list[str]:
+        """The command that runs what follows it in there, outside of every unit."""
+        namespaces = ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup")
+        return ["nsenter", f"--target={self.leader}", *namespaces, "--"]
+
     def attempt(
         self, *command: str, given: str = "", limit_s: float = LIMIT_S
     ) -> subprocess.CompletedProcess[str]:
@@ -129,10 +133,9 @@ class Container:
         Raises:
             HostError: It still runs after the limit, and is ended.
         """
-        enter = ["nsenter", f"--target={self.leader}", "--mount", "--uts", "--ipc", "--net"]
         try:
             return subprocess.run(
-                [*enter, "--pid", "--cgroup", "--", *command],
+                [*self.enter(), *command],
                 check=False,
                 env=ENVIRONMENT,
                 input=given,
@@ -191,24 +194,3 @@ def poll(
             raise HostError(what, f"not so within {limit_s:.0f} s", rule=f"last seen: {seen}")
         time.sleep(0.05)
     return seen
-
-
-def missing() -> list[str]:
-    """What this machine lacks for a container, each as a short phrase; empty when all is there."""
-    lacks = []
-    if os.geteuid() != 0:
-        lacks.append("root")
-    lacks += [name for name in ("overlay", "cgroup2") if name not in _file_systems()]
-    tried = subprocess.run(
-        ["unshare", "--net", "--mount", "--pid", "--uts", "--fork", "true"],
-        check=False,
-        capture_output=True,
-    )
-    if tried.returncode:
-        lacks.append("the right to make namespaces")
-    return lacks
-
-
-def _file_systems() -> list[str]:
-    lines = Path("/proc/filesystems").read_text(encoding="ascii").splitlines()
-    return [line.split()[-1] for line in lines]

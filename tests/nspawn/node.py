@@ -8,16 +8,28 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import grpc
+
 from berth.errors import HostError
+from berth.pb.pluginregistration_pb2 import PluginInfo
 from tests.nspawn.container import LIMIT_S, Container, poll
 
-PROVISION = Path(__file__).parents[2] / "vagrant" / "provision.sh"
+HERE = Path(__file__).parent
+PROVISION = HERE.parents[1] / "vagrant" / "provision.sh"
+CODE = "/usr/lib/berthd:/usr/lib/berthd/vendor"
 CONFIG = "/etc/berth/agent.toml"
 SERVICE, SOCKET = "berthd.service", "berthd.socket"
 SOCKETS = (
     "/var/lib/kubelet/plugins/berth.dev/dra.sock",
     "/var/lib/kubelet/plugins_registry/berth.dev-reg.sock",
 )
+GROUP = """
+[[nic.group]]
+name = "lab"
+match = { name = "nic0" }
+"""
+CALL_S = 20.0
+"""How long kubelet waits for who serves a socket that is kept (KC §1.8)."""
 # What a test may have left: the node is made as it was when the package had just been installed.
 _TIDY = f"""
 systemctl unmask --quiet --runtime {SERVICE} {SOCKET}
@@ -28,7 +40,7 @@ systemctl list-units --plain --no-legend 'probe*' | while read -r unit rest; do
 done
 umount --quiet --recursive /var/lib/berth /var/lib/kubelet || true
 rm -rf /etc/systemd/system/berthd.*.d /run/systemd/system/berthd.*.d /run/systemd/system/probe*
-rm -rf /var/lib/berth/* /var/lib/kubelet /run/cdi /run/berth-nics /data
+rm -rf /run/players.sock /var/lib/berth/* /var/lib/kubelet /run/cdi /run/berth-nics /data
 for link in $(ls /sys/class/net); do
   [ "$link" = lo ] || ip link delete "$link" || true
 done
@@ -127,7 +139,7 @@ class Node:
 
     def kill(self, number: signal.Signals, pid: int = 0) -> None:
         """Send the daemon a signal."""
-        self.run("kill", f"-{number.value}", str(pid or self.pid))
+        self.run("sh", "-c", f"kill -{number.value} {pid or self.pid}")
 
     def configure(self, text: str) -> None:
         """Write the configuration; it is read at the next start or reload."""
@@ -138,14 +150,49 @@ class Node:
         self.write(f"/etc/systemd/system/{unit}.d/test.conf", text)
         self.run("systemctl", "daemon-reload")
 
+    def replace(self, script: str, *arguments: str, settings: str = "") -> None:
+        """Put a script of this folder in the daemon's place, in the same unit.
+
+        Args:
+            script: Its name; it finds the package's code.
+            arguments: Of the script.
+            settings: Further lines of ``[Service]``.
+        """
+        self.write(f"/opt/{script}", (HERE / script).read_text(encoding="utf-8"))
+        command = " ".join(["/usr/bin/python3", "-S", f"/opt/{script}", *arguments])
+        self.drop_in(
+            f"[Service]\nEnvironment=PYTHONPATH={CODE}\n"
+            f"ExecStart=\nExecStart={command}\n{settings}\n"
+        )
+
     def ask(self, *verb: str) -> Any:
         """What the operator's command tells, as JSON."""
         return json.loads(self.run("berth", *verb, "--json"))
 
-    def status_kb(self, field: str) -> int:
-        """A figure of the daemon's ``/proc/PID/status``, in kB."""
-        text = self.path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
-        found = re.search(rf"^{field}:\s+(\d+) kB$", text, re.MULTILINE)
+    def add_nic(self, name: str) -> None:
+        """Plug a link in, and wait until udev has given it what it gives to each."""
+        self.run("ip", "link", "add", name, "type", "veth", "peer", f"far-{name}")
+        self.run("ip", "link", "set", name, "up")
+        self.run("udevadm", "settle")
+
+    def ask_who(self, path: str = SOCKETS[1]) -> str:
+        """What kubelet asks of a registration socket first; gives the driver's name."""
+        with grpc.insecure_channel(f"unix:{self.path(path)}") as channel:
+            call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+                "/pluginregistration.Registration/GetInfo"
+            )
+            return PluginInfo.FromString(call(b"", timeout=CALL_S)).name
+
+    def figure(self, field: str, *, task: int = 0) -> int:
+        """A figure of the daemon's status as the kernel tells it, or of one of its threads.
+
+        Raises:
+            HostError: It has none of that name.
+        """
+        pid = self.pid
+        place = f"/proc/{pid}/task/{task}" if task else f"/proc/{pid}"
+        text = self.path(f"{place}/status").read_text(encoding="ascii")
+        found = re.search(rf"^{field}:\s+(\d+)", text, re.MULTILINE)
         if found is None:
             raise HostError(f"{self.container.name}: berthd", f"has no {field}", rule=text)
         return int(found[1])

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.nspawn.conftest import RELEASES, Bed
+from tests.nspawn.bed import Bed
+from tests.nspawn.conftest import RELEASES
 from tests.nspawn.container import poll
 from tests.nspawn.node import Node
 

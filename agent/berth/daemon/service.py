@@ -325,6 +325,7 @@ class Daemon:
         self._systemd.stopping("draining")
         _log.info("stopping", grace_s=DRAIN_S)
         await self._supervisor.stop(grace_s=DRAIN_S)
+        self._parts.dra.close()
         scope.cancel()
 
     async def _keep_starting(self, *, task_status: trio.TaskStatus[trio.CancelScope]) -> None:

@@ -63,9 +63,11 @@ async def _run(file: ConfigFile, environ: dict[str, str]) -> None:
         await daemon.run()
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the daemon's command line."""
     parser = argparse.ArgumentParser(
-        prog="berthd", description="Hands this machine's network devices to its Kubernetes pods."
+        prog="berthd",
+        description="Hands this machine's network devices and GPUs to its Kubernetes pods.",
     )
     parser.add_argument(
         "--config",
@@ -77,10 +79,10 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--selftest",
         action="store_true",
-        help="load everything and read the configuration, then end; changes nothing",
+        help="load everything, read the configuration and the records, then end; changes nothing",
     )
     parser.add_argument("--version", action="version", version=f"berthd {__version__}")
-    return parser.parse_args(argv)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -90,12 +92,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 after a stop that was asked for, 1 when the machine does not allow the start, 2 for a
         configuration that is refused.
     """
-    arguments = _arguments(argv)
+    arguments = make_parser().parse_args(argv)
     faulthandler.enable()
     start_logging(environ=os.environ)
     try:
         file = read_config(arguments.config)
-        return 0 if arguments.selftest else _serve(file)
+        return _selftest(file) if arguments.selftest else _serve(file)
     except Faults as error:
         for fault in error.faults:
             _log.error("configuration refused", fault=fault)
@@ -103,6 +105,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BerthError as error:
         _log.error("cannot go on", reason=error)
         return 1
+
+
+def _selftest(file: ConfigFile) -> int:
+    # Imported here: no daemon needs it.
+    from berth.daemon.selftest import load_every_module, read_state
+
+    load_all()
+    load_every_module()
+    read_state(file.config.node.state_dir)
+    return 0
 
 
 def _serve(file: ConfigFile) -> int:

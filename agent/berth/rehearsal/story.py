@@ -7,6 +7,7 @@ command is gone, in whatever way, its end of the pipe closes and the play ends, 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,7 +46,9 @@ def rehearse(options: RehearsalOptions) -> int:
     except HostError as error:
         Report(sys.stderr).failure("world", error)
         return 1
-    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+    # An installed command finds its modules by paths that no other process of this Python knows.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as process:
         while True:
             try:
                 return process.wait()
