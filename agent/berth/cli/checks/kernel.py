@@ -92,7 +92,7 @@ def _want(machine: Machine, need: Need, state: Module, *, kept: bool) -> Iterato
         text = f"kernel {machine.kernel} has no module {need.name}, which {users}"
         yield Line(topic=TOPIC, level=need.level, text=text, mend=_PACKAGE)
     elif need.waits and state in {Module.LOADABLE, Module.UNKNOWN}:
-        text = f"module {need.name}, which {users}, is not loaded, and the kernel does not do so"
+        text = f"module {need.name}, which {users}, is not loaded: the kernel does so for nobody"
         mend = f"modprobe {need.name}" + ("" if kept else f"; {keep}")
         yield Line(topic=TOPIC, level=need.level, text=text, mend=mend)
     elif need.waits and state is Module.LOADED and not kept:

@@ -35,7 +35,7 @@ def check_capabilities(machine: Machine) -> Iterator[Line]:
         yield Line(topic=TOPIC, level=Level.NOTE, text="berthd does not answer here", mend=mend)
     if pid is None and machine.user_id != 0:
         text = "this is not root, and some of what is looked at only root can see"
-        yield Line(topic=TOPIC, level=Level.NOTE, text=text)
+        yield Line(topic=TOPIC, level=Level.NOTE, text=text, mend="run it as root")
         return
     who = f"process {pid}" if pid else "what root starts here"
     text = machine.read(f"/proc/{pid or 'self'}/status") or ""

@@ -45,7 +45,9 @@ def check_selection(machine: Machine) -> Iterator[Line]:
         if nic.exclusion is not None and nic.exclusion.reason in {"overlap", "ambiguous"}:
             text = f"{nic.name} ({nic.ifname}) is not offered: {nic.exclusion}"
             yield Line(topic=TOPIC, level=Level.FAULT, text=text, mend=mend_for(nic))
-    yield from (Line(topic=TOPIC, level=Level.WARNING, text=text) for text in inventory.warnings)
+    for text in inventory.warnings:
+        mend = "`berth devices` lists what there is" if "selects no NIC" in text else ""
+        yield Line(topic=TOPIC, level=Level.WARNING, text=text, mend=mend)
 
 
 def check_shared(machine: Machine) -> Iterator[Line]:

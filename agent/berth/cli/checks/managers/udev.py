@@ -23,7 +23,6 @@ FOLDERS: Final = (
 )
 
 _HOTPLUG: Final = "*cloud-init-hook-hotplug.rules"
-_MANAGERS: Final = ("/run/systemd/netif", "/run/NetworkManager")
 _MEND: Final = (
     f"install the package, or copy systemd/{RULE} and systemd/05-berth.network to where "
     "udev and networkd read them; then udevadm control --reload"
@@ -33,7 +32,7 @@ _MEND: Final = (
 def check_marks(machine: Machine) -> Iterator[Line]:
     """Whether managers are told of what is lent."""
     nics = lent(machine)
-    if not nics or not any(machine.at(folder).is_dir() for folder in _MANAGERS):
+    if not nics or not _has_listeners(machine):
         return
     rule = next((p for folder in FOLDERS for p in machine.files(folder, RULE)), None)
     if rule is None or "berth-nics" not in (machine.read(rule) or ""):
@@ -68,6 +67,12 @@ def check_hotplug(machine: Machine) -> Iterator[Line]:
                 mend="take hotplug out of updates: network: when: in what cloud-init is given, "
                 f"and remove {path}",
             )
+
+
+def _has_listeners(machine: Machine) -> bool:
+    """Whether a manager runs that heeds marks."""
+    networkd = machine.files("/run/systemd/netif/links", "*")
+    return bool(networkd) or machine.at("/run/NetworkManager").is_dir()
 
 
 def _unmarked_line(machine: Machine, names: str) -> Line:

@@ -13,7 +13,7 @@ from tests.unit.cli.checks.tree import told
 
 RULE = {
     "/usr/lib/udev/rules.d/79-berth.rules": 'TEST=="/run/berth-nics/$id"\n',
-    "/run/systemd/netif/links/": "",
+    "/run/systemd/netif/links/1": "ADMIN_STATE=unmanaged\n",
 }
 MARKED = {f"{MARKS}/0000:41:00.0": "", f"{MARKS}/0000:41:00.1": ""}
 
@@ -66,8 +66,10 @@ def test_folder_that_is_missing(tmp_path: Path) -> None:
 
 
 def test_machine_without_managers_or_lent_nics(tmp_path: Path) -> None:
-    """Nobody has to be told."""
+    """Nobody has to be told; the folder of a networkd that does not run is empty."""
 
+    idle = {"/run/systemd/netif/links/": ""}
+    assert told(check_marks(lending(tmp_path / "c", idle))) == []
     assert told(check_marks(lending(tmp_path / "a", MARKED))) == []
     assert told(check_marks(lending(tmp_path / "b", RULE, LAN))) == []
 
