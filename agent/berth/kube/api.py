@@ -98,11 +98,13 @@ class Node:
 
     Attributes:
         addresses: Internal and external IP addresses of its status.
+        kubelet_version: Of the kubelet that keeps its status; empty when it tells none.
     """
 
     name: str
     uid: str
     addresses: tuple[str, ...] = ()
+    kubelet_version: str = ""
 
 
 @attrs.frozen(kw_only=True)

@@ -279,7 +279,8 @@ def _decoded(request: Request, decode: Callable[[Any], _T], value: Any) -> _T:
 
 def _node(value: Any) -> Node:
     metadata = fields.mapping(value, "metadata")
-    addresses = fields.mappings(fields.mapping(value, "status"), "addresses")
+    status = fields.mapping(value, "status")
+    addresses = fields.mappings(status, "addresses")
     return Node(
         name=fields.text(metadata, "name"),
         uid=fields.text(metadata, "uid"),
@@ -288,6 +289,7 @@ def _node(value: Any) -> Node:
             for item in addresses
             if fields.text(item, "type") in {"InternalIP", "ExternalIP"}
         ),
+        kubelet_version=fields.text(fields.mapping(status, "nodeInfo"), "kubeletVersion"),
     )
 
 

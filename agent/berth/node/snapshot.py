@@ -88,6 +88,7 @@ def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
                 *outlook.remarks,
                 *_remarks(seen, held, outlook, around),
             ),
+            has_uplink=bool(around.uplinks),
         ),
         facts={
             one.name: device_facts(
