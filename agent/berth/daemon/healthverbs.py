@@ -89,7 +89,7 @@ class HealthVerbs:
         reason = _reason(request) if request.get("reason") else ""
         dropped = await self._health.clear(name, reason)
         if not dropped:
-            raise _nothing(name, reason, self._codes(name))
+            raise self._nothing(name, reason)
         _log.info("device cleared by the operator", device=name, reasons=",".join(dropped))
         await self._health.probe_now(name)
         return self._done(f"{name}: {', '.join(dropped)} cleared", name)
@@ -103,9 +103,21 @@ class HealthVerbs:
         nic = self._inventory.get().nic_by_name.get(name)
         return nic is None or not nic.identity.startswith("link:")
 
-    def _codes(self, name: str) -> list[str]:
-        each = self._health.courses_of(name)
-        return sorted({cause.finding.code for _, course in each for cause in course.causes})
+    def _nothing(self, name: str, reason: str) -> ConfigError:
+        """Nothing is to be cleared of a device; what is of its whole is cleared there."""
+        identities = {one.identity: one.name for one in self._inventory.get().every}
+        codes: dict[str, set[str]] = {}
+        for subject, course in self._health.courses_of(name):
+            owner = codes.setdefault(identities.get(subject, name), set())
+            owner.update(cause.finding.code for cause in course.causes)
+        places = [
+            f"{', '.join(sorted(found))}{f' of {owner}' if owner != name else ''}"
+            for owner, found in codes.items()
+            if found
+        ]
+        what = f"has no cause {reason}" if reason else "has no cause that an operator set"
+        mend = f"name one: {'; '.join(places)}" if places else "nothing speaks against it"
+        return ConfigError(f"device {name}", what, mend=mend)
 
     def _device(self, request: Mapping[str, Any]) -> str:
         """The slice name of the device that is meant."""
@@ -166,9 +178,3 @@ def _choice(asked: str, names: list[str]) -> str:
         return "no device was found on this node"
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"devices are {', '.join(names[:_SHOWN])}{more}"
-
-
-def _nothing(name: str, reason: str, codes: list[str]) -> ConfigError:
-    found = f"has no cause {reason}" if reason else "has no cause that an operator set"
-    mend = f"name one: {', '.join(codes)}" if codes else "nothing speaks against it"
-    return ConfigError(f"device {name}", found, mend=mend)

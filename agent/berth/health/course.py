@@ -183,6 +183,12 @@ class Course:
         heard = self._answered(source, at) if asked else self
         return heard.with_causes(source, kept, at)
 
+    def expected(self, source: str) -> Course:
+        """After a source has said that it is going to ask."""
+        if source in self.askers:
+            return self
+        return attrs.evolve(self, askers={**self.askers, source: Asker()})
+
     def unasked(self, source: str, why: str, at: Moment) -> Course:
         """After a source could not ask."""
         known = self.askers.get(source, Asker())

@@ -105,7 +105,7 @@ class CommandWatch:
         }
         self._known = {identity: commands[identity] for identity in devices}
         for identity in self._known.keys() - before.keys():
-            self._reports.unasked(identity, SOURCE, "its command has not answered yet")
+            self._reports.expect(identity, SOURCE)
         self.rounds.watch(
             {
                 identity: self._watched(identity, terms.of_peripheral(one))

@@ -10,7 +10,7 @@ import trio
 
 from berth.config.xid import XidTable
 from berth.daemon.parts import Parts
-from berth.health.verdict import Status, Verdict
+from berth.health.verdict import UNASKED, Status, Verdict
 from berth.host.nvml.values import EventKind, NvmlEvent
 from berth.model.edits import DeviceNode, Edits, NodeType
 from berth.model.inventory import Inventory
@@ -55,7 +55,7 @@ async def test_commands_are_asked(parts: Parts, nursery: trio.Nursery, tmp_path:
     says.write_text("sleep 0.2; exit 0\n")
     see(parts, DEVICE)
     await nursery.start(parts.care.run)
-    early = await wait_verdict(parts, lambda now: "has not answered yet" in now.message)
+    early = await wait_verdict(parts, lambda now: now.message == UNASKED.message)
     assert early.status is Status.UNKNOWN
     await wait_verdict(parts, lambda now: now.status is Status.HEALTHY)
 
@@ -67,8 +67,8 @@ async def test_commands_are_asked(parts: Parts, nursery: trio.Nursery, tmp_path:
     assert found.message.startswith("no carrier (since ")
 
 
-async def test_times_follow_a_reload(parts: Parts) -> None:
-    """What verdicts may do is as it was at the start, and is told so."""
+async def test_times_and_what_verdicts_do_follow_a_reload(parts: Parts) -> None:
+    """Whoever publishes is woken by it, though no device has changed."""
     before = parts.config.health
     times = attrs.evolve(before.generic, interval_s=7)
     health = attrs.evolve(before, generic=times, evict=("lost",))
@@ -76,7 +76,9 @@ async def test_times_follow_a_reload(parts: Parts) -> None:
     parts.reload(attrs.evolve(parts.config, health=health))
 
     assert parts.care.terms.get().of_peripheral(DEVICE).interval_s == 7
-    assert parts.config.health == attrs.evolve(before, generic=times)
+    assert parts.config.health == health
+    assert parts.inquiry.rules.evict == frozenset({"lost"})
+    assert parts.inquiry.settings.version == 1
 
 
 async def test_other_classes_of_xids_count_from_the_reload_on(

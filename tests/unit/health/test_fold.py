@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from berth.health.course import Course, Flapping, Moment
 from berth.health.finding import MESSAGE_LIMIT, Severity
-from berth.health.fold import EXPIRED, ended, expires_s, fold, shown
+from berth.health.fold import EXPIRED, REFUSED, ended, expires_s, fold, shown
 from berth.health.verdict import UNASKED, Status
 from tests.unit.health.moments import EPOCH, LOST, MUTE, SICK, TERMS, WORN, at, heard
 
@@ -114,7 +114,7 @@ def test_source_that_cannot_ask_makes_it_unknown_at_once() -> None:
     course = heard(Course(), WORN, s=0).unasked("nvml", "the session was released", at(2))
 
     verdict = fold((course,), TERMS, at(3))
-    assert (verdict.status, verdict.reason) == (Status.UNKNOWN, UNASKED.reason)
+    assert (verdict.status, verdict.reason) == (Status.UNKNOWN, REFUSED)
     assert "the session was released" in verdict.message
     assert "reset it soon" in verdict.message
     assert verdict.severity is Severity.DEGRADED

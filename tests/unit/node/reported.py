@@ -15,7 +15,7 @@ class Told:
     """One report.
 
     Attributes:
-        codes: Of its findings, in order; the word ``unasked`` or ``retired`` for the other two.
+        codes: Of its findings, in order; else the word ``expected``, ``unasked`` or ``retired``.
     """
 
     at_s: float
@@ -49,6 +49,10 @@ class Reported:
             message=found[-1].message if found else "",
             asked=asked,
         )
+
+    def expect(self, subject: str, source: str) -> None:  # noqa: ARG002 - as given
+        """Keep it."""
+        self._keep(subject, ("expected",), message="", asked=False)
 
     def unasked(self, subject: str, source: str, why: str) -> None:  # noqa: ARG002 - as given
         """Keep it."""
