@@ -2,7 +2,7 @@
 
 A GPU that NVML has listed in this boot stays listed when it is lost, under its names and ids, so
 that its holder and the scheduler are told; of device nodes their number in their group stays. That
-ends by itself at a reboot, or never; this ends it sooner, and what spoke against the device with it.
+ends by itself at a reboot, or never; this ends it sooner. What spoke against the device goes too.
 
 Source: gpu-and-health.md §1.2, §4.
 """

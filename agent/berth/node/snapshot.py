@@ -2,7 +2,7 @@
 
 Devices that a living claim holds never leave the slices: what is published is what exists and is
 offered, and what is held. A held device says what it said when it was prepared; a parent that takes
-no new claims stays with the slots that it has given out. One that cannot be put back as it was stays
+no new claims stays with the slots that it has given out. What cannot be put back as it was stays
 with a taint, until it is.
 
 Source: network.md §1.2, §2.3; daemon.md §4.
