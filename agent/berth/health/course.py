@@ -88,8 +88,8 @@ class Asker:
         confirmed: When it had the last answer, or waited for one in vain; ``None`` if never.
         refused: Why it could not ask since then; empty while it can.
         refused_at: Since when it cannot.
-        answers_s: Since when it answers again, where the refusal counts for a while yet: of one that
-            does not know in each other turn nobody is to be told in each.
+        answers_s: Since when it answers again, where the refusal counts for a while yet: nobody is
+            to be told in each turn of one that does not know in each other.
     """
 
     confirmed: Moment | None = None
@@ -199,7 +199,7 @@ class Course:
         refused_at = known.refused_at if known.refused else at
         why = why or "no reason was given"
         asker = attrs.evolve(known, refused=why, refused_at=refused_at, answers_s=None)
-        changed = self._with_asker(source, asker, at)
+        changed = self.with_asker(source, asker, at)
         if known.answers_s is None:
             return changed
         # It changes again and again still, though nobody is told of it.
@@ -234,7 +234,7 @@ class Course:
         for source, answers_s in self._answering(recover_after_s):
             if answers_s <= at.s:
                 known = Asker(confirmed=self.askers[source].confirmed)
-                changed = changed._with_asker(source, known, at)
+                changed = changed.with_asker(source, known, at)
         quiet = changed.flapping.settled(at.s)
         return changed if quiet == changed.flapping else attrs.evolve(changed, flapping=quiet)
 
@@ -277,18 +277,19 @@ class Course:
         if known.refused and self.flapping.doublings:
             since_s = at.s if known.answers_s is None else known.answers_s
             asker = attrs.evolve(known, confirmed=at, answers_s=since_s)
-        heard = self._with_asker(source, asker, at)
+        heard = self.with_asker(source, asker, at)
         return attrs.evolve(heard, answers=(*self.answers, at.s)[-PROBES:])
 
-    def _with_asker(self, source: str, asker: Asker, at: Moment) -> Course:
+    def with_asker(self, source: str, asker: Asker, at: Moment) -> Course:
         """With another state of one who asks; that somebody can or cannot ask is a change."""
         changed = attrs.evolve(self, askers={**self.askers, source: asker})
-        if changed._is_refused == self._is_refused:
+        if changed.is_refused == self.is_refused:
             return changed
         return attrs.evolve(changed, flapping=self.flapping.changed(at.s))
 
     @property
-    def _is_refused(self) -> bool:
+    def is_refused(self) -> bool:
+        """Whether somebody who asks it cannot."""
         return any(asker.refused for asker in self.askers.values())
 
     def _heals(self, recover_after_s: float, asked: Course | None) -> Mapping[Severity, float]:

@@ -143,7 +143,10 @@ class CommandWatch:
                 return Unanswerable(why=str(error))
             raise
         answer = Answer(
-            status=ended.status, late_s=deadline_s if ended.is_late else None, said=ended.said
+            status=ended.status,
+            late_s=deadline_s if ended.is_late else None,
+            said=ended.said,
+            complained=ended.complained,
         )
         found = command_findings(command[0], answer)
         return Unanswerable(why=found) if isinstance(found, str) else found

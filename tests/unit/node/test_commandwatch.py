@@ -53,10 +53,11 @@ class Program:
             self._status = -number
             self._dead.set()
 
-    def bury(self) -> tuple[int | None, bytes]:
+    def bury(self) -> tuple[int | None, bytes, bytes]:
         """It is no more."""
         self._world.running -= 1
-        return (self._status if self._dead.is_set() else None), self._script.said
+        status = self._status if self._dead.is_set() else None
+        return status, self._script.said, self._script.complained
 
 
 @attrs.frozen(kw_only=True)
@@ -70,6 +71,7 @@ class Script:
 
     status: int = 0
     said: bytes = b""
+    complained: bytes = b""
     takes_s: float = 1.0
     is_undead: bool = False
     missing: int = 0
@@ -173,6 +175,11 @@ async def test_device_is_unknown_until_its_command_has_answered(
         (Script(status=1, said=b"no carrier\n"), "probe-failed", "no carrier"),
         (Script(status=2, said=b"asleep\n"), "unasked", "asleep"),
         (Script(status=5), "probe-failed", "ended with status 5"),
+        (
+            Script(status=127, complained=b"a\nmmcli: not found\n"),
+            "probe-failed",
+            "mmcli: not found",
+        ),
         (Script(takes_s=99), "probe-failed", "had not ended after 10 s and was killed"),
         (Script(missing=errno.ENOENT), "probe-failed", f"{PROGRAM}: cannot be run: it is so"),
         (Script(missing=errno.EMFILE), "unasked", "cannot be run: it is so"),
