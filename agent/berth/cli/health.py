@@ -41,6 +41,8 @@ def _list(arguments: argparse.Namespace, output: Output) -> Exit:
         output.json(answer)
     else:
         _show(answer["devices"], output, is_one=bool(arguments.device))
+        for warning in answer["warnings"]:
+            output.remark(f"warning: {warning}")
     sick = any(device["status"] == "unhealthy" for device in answer["devices"])
     return Exit.FINDING if sick else Exit.WELL
 

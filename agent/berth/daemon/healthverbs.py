@@ -12,6 +12,7 @@ from typing import Any, Final
 import trio
 
 from berth.control import Event, Verb
+from berth.daemon.healthwork import HealthWork
 from berth.errors import ConfigError
 from berth.health.finding import CODE_LIMIT, MESSAGE_LIMIT, cut
 from berth.health.verdict import Verdict
@@ -19,7 +20,6 @@ from berth.model.device import Nic
 from berth.model.inventory import Inventory
 from berth.model.names import is_dns_label, printable, slug
 from berth.model.peripheral import Peripheral
-from berth.node.health import Health
 from berth.node.views import health_view, verdict_entry
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
@@ -33,8 +33,9 @@ _log = get_log(__name__)
 class HealthVerbs:
     """Answers the verbs of health."""
 
-    def __init__(self, health: Health, inventory: Latest[Inventory]) -> None:
-        self._health = health
+    def __init__(self, care: HealthWork, inventory: Latest[Inventory]) -> None:
+        self._care = care
+        self._health = care.health
         self._inventory = inventory
 
     def verbs(self) -> Mapping[str, Verb]:
@@ -52,11 +53,16 @@ class HealthVerbs:
             ConfigError: No device is so called.
         """
         await trio.lowlevel.checkpoint()
-        view = health_view(self._health.state.get(), self._inventory.get(), self._health.courses_of)
+        view = health_view(
+            self._health.state.get(),
+            self._inventory.get(),
+            self._health.courses_of,
+            warnings=self._care.remarks(),
+        )
         if not request.get("device"):
             return view
         name = self._device(request)
-        return {"devices": [one for one in view["devices"] if one["name"] == name]}
+        return {**view, "devices": [one for one in view["devices"] if one["name"] == name]}
 
     async def _set(self, request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:
         """Take a device out of service by a person's word.

@@ -86,7 +86,7 @@ class Operator:
             "reload": self._reload,
             "status": _answer(lambda _: status_view(self._state())),
             "why": self._why,
-            **HealthVerbs(self._parts.care.health, self._parts.held.discovery.inventory).verbs(),
+            **HealthVerbs(self._parts.care, self._parts.held.discovery.inventory).verbs(),
         }
 
     async def _device(self, request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:
@@ -141,9 +141,10 @@ class Operator:
         return {**view, "warnings": [*view["warnings"], *self._remarks()]}
 
     def _remarks(self) -> tuple[str, ...]:
-        """What is to be known of the slices on the server."""
+        """What is to be known of the slices on the server, and of how devices are watched."""
         publisher = self._parts.publisher.get()
-        return publisher.statistics().remarks if publisher is not None else ()
+        slices = publisher.statistics().remarks if publisher is not None else ()
+        return (*slices, *self._parts.care.remarks())
 
     def _holds(self) -> Mapping[str, Any]:
         held = self._parts.held

@@ -49,7 +49,7 @@ async def ask(node: Parts, verb: str, **request: Any) -> Mapping[str, Any]:
     async def tell(_event: Mapping[str, Any]) -> None:
         await trio.lowlevel.checkpoint()
 
-    verbs = HealthVerbs(node.care.health, node.held.discovery.inventory)
+    verbs = HealthVerbs(node.care, node.held.discovery.inventory)
     return await verbs.verbs()[verb](request, tell)
 
 

@@ -6,9 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import attrs
+import pytest
 import trio
+from trio.testing import MockClock
 
+from berth.config.health import DeviceTimes
 from berth.config.xid import XidTable
+from berth.daemon.healthwork import REMARK_S
 from berth.daemon.parts import Parts
 from berth.health.verdict import UNASKED, Status, Verdict
 from berth.host.nvml.values import EventKind, NvmlEvent
@@ -65,6 +69,30 @@ async def test_commands_are_asked(parts: Parts, nursery: trio.Nursery, tmp_path:
     found = parts.care.health.verdict(DEVICE.name)
     assert (found.status, found.reason) == (Status.UNHEALTHY, "probe-failed")
     assert found.message.startswith("no carrier (since ")
+
+
+async def test_name_that_no_device_has_is_told_once(
+    parts: Parts, nursery: trio.Nursery, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A minute after the start, since drivers bring their devices late; a reload tells no more."""
+    names = (DEVICE.name, "modem-9")
+    health = attrs.evolve(
+        parts.config.health, devices=tuple(DeviceTimes(name=name) for name in names)
+    )
+    see(parts, DEVICE)
+    parts.reload(attrs.evolve(parts.config, health=health))
+    await nursery.start(parts.care.run)
+    await trio.sleep(REMARK_S - 1)
+    assert "modem-9" not in caplog.text
+    await trio.sleep(2)
+    parts.reload(attrs.evolve(parts.config, health=attrs.evolve(health, recover_after_s=9)))
+    await trio.sleep(2 * REMARK_S)
+
+    (remark,) = parts.care.remarks()
+    assert remark.startswith("[[health.device]] names modem-9, and no device here is so called")
+    assert [each.getMessage() for each in caplog.records if remark in str(vars(each))] == [
+        "configuration"
+    ]
 
 
 async def test_times_and_what_verdicts_do_follow_a_reload(parts: Parts) -> None:

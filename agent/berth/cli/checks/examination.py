@@ -15,7 +15,7 @@ import attrs
 
 from berth.cli.apiaccess import credential_settings
 from berth.cli.asking import ask
-from berth.cli.checks import apiserver, credentials, gear, kubelet, nri, rights, selection
+from berth.cli.checks import apiserver, credentials, gear, kubelet, nri, rights, selection, watched
 from berth.cli.checks.line import Level, Line
 from berth.cli.checks.machine import Machine
 from berth.cli.looking import check_config, read_gear, scan_machine
@@ -38,6 +38,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     selection.check_kernel,
     gear.check_nodes,
     gear.check_gpus,
+    watched.check_watched,
 )
 """Every check of a machine, in the order in which they are told."""
 
