@@ -6,6 +6,7 @@ service, since nobody can make one sick.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import pytest
@@ -21,6 +22,7 @@ from tests.cluster.test_peripherals import consoles, wait_allocatable
 __all__ = ["granted"]
 
 FAULT = "berth.dev/fault"
+TAINT_RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 NAMES = ("console-tty10", "console-tty11")
 CONSOLES = f"""
 [[generic]]
@@ -165,6 +167,48 @@ def test_taints_outlast_a_restart_and_other_hands(lab: Site) -> None:
     after = wait_healthy(lab, "user", "True")
     lab.wait_same("taints", lambda: taints(lab), {name: [theirs] for name in NAMES})
     assert after["Ready"]["lastTransitionTime"] == before["Ready"]["lastTransitionTime"]
+
+
+def test_rules_of_the_cluster_are_shown_and_left_alone(lab: Site) -> None:
+    """The scheduler heeds them beside our slices, which stay as they are."""
+
+    before = slices(lab)
+    selector = {"driver": "berth.dev", "pool": lab.node.name, "device": NAMES[1]}
+    for name, chosen in (("repair", selector), ("of-others", {"driver": "other.dev"})):
+        taint = {"key": "ops.example/repair", "value": "tuesday", "effect": "NoSchedule"}
+        lab.api.request(
+            "POST",
+            TAINT_RULES,
+            {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "DeviceTaintRule",
+                "metadata": {"name": name},
+                "spec": {"deviceSelector": chosen, "taint": taint},
+            },
+        )
+    try:
+        told = f"DeviceTaintRule repair taints {NAMES[1]}: ops.example/repair=tuesday:NoSchedule"
+        warnings = json.loads(lab.berth("devices", "--json"))["warnings"]
+        assert [each for each in warnings if "DeviceTaintRule" in each] == [told]
+        waiting = run_on(lab, "waiting", 1)
+        waiting.wait_event("FailedScheduling", "cannot allocate all claims")
+        assert [one["metadata"]["resourceVersion"] for one in slices(lab)] == [
+            one["metadata"]["resourceVersion"] for one in before
+        ]
+    finally:
+        for name in ("repair", "of-others"):
+            lab.api.delete(f"{TAINT_RULES}/{name}")
+    lab.cluster.wait_running(waiting.now, limit_s=60)
+    assert "DeviceTaintRule" not in lab.berth("devices", "--json")
+
+
+def test_rules_of_the_cluster_are_not_seen_by_a_kubelets_rights(site: Site) -> None:
+    """One line says so, and nothing else is missing."""
+
+    site.open()
+
+    warnings = json.loads(site.berth("devices", "--json"))["warnings"]
+    assert "DeviceTaintRules are not seen: these credentials may not list them" in warnings
 
 
 def test_pods_are_ended_for_reasons_that_the_operator_names(site: Site, granted: None) -> None:
