@@ -167,7 +167,8 @@ async def test_cancel_kills_at_once(tmp_path: Path) -> None:
             await wait_until(lambda: number_in(file))
             scope.cancel()
 
-    assert not is_running(number_in(file))
+    # On a busy machine the start itself may not have returned yet: then its thread ends it.
+    await wait_until(lambda: not is_running(number_in(file)))
 
 
 async def test_program_whose_file_hangs_is_left_to_its_thread(
