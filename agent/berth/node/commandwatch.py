@@ -75,7 +75,6 @@ class CommandWatch:
         launch: Launch = start_program,
     ) -> None:
         self.rounds = Rounds(reports, source=SOURCE, limit=LIMIT)
-        self._reports = reports
         self._inventory = inventory
         self._commands = commands
         self._terms = terms
@@ -104,8 +103,6 @@ class CommandWatch:
             if one.identity in commands and one.exclusion is None and one.unhealthy != ABSENT
         }
         self._known = {identity: commands[identity] for identity in devices}
-        for identity in self._known.keys() - before.keys():
-            self._reports.expect(identity, SOURCE)
         self.rounds.watch(
             {
                 identity: self._watched(identity, terms.of_peripheral(one))

@@ -29,6 +29,17 @@ def test_never_asked_is_unknown() -> None:
         assert verdict.timeout_s == TERMS.timeout_s
 
 
+def test_nobody_is_well_before_all_have_answered_who_are_going_to_ask() -> None:
+    """One of two sources may know of a fault; what is expected of one that asks is no change."""
+
+    course = heard(Course().expected("bus"), s=0)
+    assert fold((course,), TERMS, at(1)).reason == UNASKED.reason
+
+    course = heard(course, s=2, source="bus")
+    assert fold((course,), TERMS, at(3)).status is Status.HEALTHY
+    assert course.expected("bus") is course
+
+
 def test_answer_without_findings_is_healthy() -> None:
     """It says when it was confirmed, and nothing else."""
 

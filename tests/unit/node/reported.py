@@ -15,7 +15,7 @@ class Told:
     """One report.
 
     Attributes:
-        codes: Of its findings, in order; else the word ``expected``, ``unasked`` or ``retired``.
+        codes: Of its findings, in order; the word ``unasked`` or ``retired`` for the other two.
     """
 
     at_s: float
@@ -30,11 +30,13 @@ class Reported:
 
     Attributes:
         healing: What is named no more and stands still, of every subject.
+        expected: Subjects that a source was going to ask, and the source.
     """
 
     def __init__(self) -> None:
         self.healing: tuple[Finding, ...] = ()
         self.told: list[Told] = []
+        self.expected: list[tuple[str, str]] = []
         self.findings: dict[tuple[str, str], tuple[Finding, ...]] = {}
 
     def report(
@@ -50,9 +52,9 @@ class Reported:
             asked=asked,
         )
 
-    def expect(self, subject: str, source: str) -> None:  # noqa: ARG002 - as given
+    def expect(self, subject: str, source: str) -> None:
         """Keep it."""
-        self._keep(subject, ("expected",), message="", asked=False)
+        self.expected.append((subject, source))
 
     def unasked(self, subject: str, source: str, why: str) -> None:  # noqa: ARG002 - as given
         """Keep it."""
