@@ -28,6 +28,7 @@ from berth.cli.checks import (
     sandbox,
     selection,
     sriov,
+    watched,
 )
 from berth.cli.checks.line import Level, Line
 from berth.cli.checks.machine import Machine
@@ -71,6 +72,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     gear.check_gpus,
     drivers.check_nvidia,
     drivers.check_nics,
+    watched.check_watched,
 )
 """Every check of a machine, in the order in which they are told."""
 
