@@ -1,13 +1,15 @@
 """The NRI plugin: connects, runs a session, and connects again as soon as the runtime is back.
 
 While it is away the runtime starts pods without asking (NRI lets everything through that no plugin
-objects to), so the way back is short: the socket is tried every 50 ms, which costs nothing else,
-and a session that had been working is followed by the next at once. Whoever prepares devices
-has to know whether the plugin is in place: `PluginState` says so.
+objects to), so the way back is short: the kernel tells when the socket's file is made, a file on
+which nobody listens is tried every 50 ms, and a session that had been working is followed by the
+next at once. Whoever prepares devices has to know whether the plugin is in place: `PluginState`
+says so.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,10 +23,13 @@ from berth.nri.messages import Registration
 from berth.nri.session import NRI_VERSION, Session, Stage
 from berth.nri.versions import Runtime
 from berth.runtime.logs import get_log
-from berth.runtime.sockets import connect_unix
+from berth.runtime.sockets import connect_unix, wait_socket
 
 TRY_EVERY_S = 0.05
-"""Between two looks for the runtime's socket while it is away."""
+"""Between two tries while there is a socket and nobody listens on it."""
+
+LOOK_EVERY_S = 5.0
+"""Between two tries while there is no socket, should its coming not be told: behind a link, say."""
 
 LONGEST_PAUSE_S = 5.0
 """Between two sessions, when one after another fails."""
@@ -113,7 +118,12 @@ class Plugin:
                 return await connect_unix(self._socket)
             except HostError as error:
                 self._miss(f"{error}; the runtime is down, or has NRI switched off")
-            await trio.sleep(TRY_EVERY_S)
+                missing = error.errno == errno.ENOENT
+            if missing:
+                with trio.move_on_after(LOOK_EVERY_S):
+                    await wait_socket(self._socket)
+            else:
+                await trio.sleep(TRY_EVERY_S)
 
     async def _run_session(self, stream: trio.abc.Stream, nursery: trio.Nursery) -> None:
         session = Session(self._registration, old_events_only=self._old_events_only)
@@ -151,7 +161,7 @@ class Plugin:
     def _miss(self, reason: str) -> None:
         if not self._missed:
             self._missed = True
-            _log.warning("NRI has no runtime yet, trying again", every_s=TRY_EVERY_S, reason=reason)
+            _log.warning("NRI has no runtime yet, waiting for it", reason=reason)
         self._lose(reason)
 
     def _lose(self, reason: str) -> None:

@@ -42,8 +42,6 @@ def hold_lock(folder: Path) -> Iterator[None]:
 def _take(descriptor: int, path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     except BlockingIOError as error:
         holder = os.pread(descriptor, _PID_LIMIT, 0).decode("ascii", "replace").strip()
         raise HostError(
@@ -54,3 +52,7 @@ def _take(descriptor: int, path: Path) -> None:
         ) from error
     except OSError as error:
         raise host_error(error, path, "cannot lock it") from error
+    # The number is told to whoever comes second; a full disk, which has none, keeps nobody out.
+    with contextlib.suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

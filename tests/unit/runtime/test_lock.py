@@ -69,3 +69,19 @@ def test_lock_when_the_folder_is_missing(tmp_path: Path) -> None:
         hold_lock(tmp_path / "none"),
     ):
         pass
+
+
+def test_lock_when_the_disk_takes_no_number(tmp_path: Path) -> None:
+    """A full disk keeps nobody from starting: the lock itself needs no space."""
+
+    # No file may grow in that process, so each write fails as on a full disk.
+    program = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n{HOLDER}"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(HostError, match="held by process unknown"), hold_lock(tmp_path):
+            pass
