@@ -22,8 +22,8 @@ from tests.nspawn.releases import MODULES, Releases
 from tests.nspawn.rootfs import rootfs
 from tests.unit.node.claimrecords import of_claim
 
-NEXT = berth.__version__[:-1] + "8"
-LATER = berth.__version__[:-1] + "9"
+# As long as this one, see `Releases.make`.
+NEXT, BROKEN, FAILING = (berth.__version__[:-1] + digit for digit in "789")
 UPGRADE_LIMIT_S = 900.0
 LINKS = (
     "/etc/systemd/system/multi-user.target.wants/berthd.service",
@@ -46,7 +46,7 @@ def following(releases: Releases) -> Path:
 @pytest.fixture(scope="session")
 def broken(releases: Releases) -> Path:
     """A release that cannot run."""
-    return releases.make(LATER, {f"{MODULES}/nic/plan.py": lambda _: "import nowhere\n"})
+    return releases.make(BROKEN, {f"{MODULES}/nic/plan.py": lambda _: "import nowhere\n"})
 
 
 @pytest.fixture
@@ -143,6 +143,19 @@ def test_broken_release_leaves_the_process_of_before(
 
     assert told(said) == []
     fresh.wait_other(pid)
+
+
+def test_release_that_fails_only_when_it_runs_is_told(fresh: Node, releases: Releases) -> None:
+    """No test beforehand sees everything; dpkg goes on, but not without a word."""
+    start = {
+        f"{MODULES}/daemon/start.py": lambda text: text.replace("make_folder(state_dir)", "1 / 0")
+    }
+    failing = releases.make(FAILING, start)
+
+    (line,) = told(install(fresh, failing))
+
+    assert "it did not restart: journalctl --unit=berthd tells why" in line
+    assert "ZeroDivisionError" in fresh.journal()
 
 
 def test_configuration_that_the_next_release_refuses_leaves_the_process_of_before(
