@@ -48,7 +48,7 @@ package: setup packagers ## the Debian package: built twice, lintian, what is in
 nspawn: setup packagers ## the package and the service under a real systemd; RELEASES="12 13 testing" for all
 	$(BIN)/pytest tests/nspawn
 
-test: setup test-fast test-slow nspawn cluster outages ## every test
+test: setup test-fast test-slow package nspawn cluster outages ## every test
 
 bench: setup ## the figures, as a table and as JSON
 	$(BIN)/pytest tests/bench -m bench

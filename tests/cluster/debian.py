@@ -53,6 +53,27 @@ def unpack(package: str, *, release: str) -> Path:
     return cache.entry(f"debian-{release}-{package}", make)
 
 
+def upgrade(root: Path, *, release: str) -> Path:
+    """The folder with all that apt needs to upgrade a root file system to a release, offline.
+
+    In it lie ``lists`` and ``archives`` as apt keeps them, and ``sources.list``.
+
+    Raises:
+        HostError: The machine's own apt knows no Debian mirror, or apt-get failed.
+    """
+
+    def make(folder: Path) -> None:
+        cache.say(f"fetching an upgrade to Debian {release}")
+        options = _own_configuration(folder, release)
+        options += ["-o", f"Dir::State::status={root}/var/lib/dpkg/status"]
+        _apt([*options, "update"])
+        _apt([*options, "-y", "--download-only", "dist-upgrade"])
+        (folder / "cache/archives").rename(folder / "archives")
+        subprocess.run(["rm", "-r", str(folder / "cache")], check=True)
+
+    return cache.entry(f"upgrade-{root.name}-{release}", make)
+
+
 def _own_configuration(folder: Path, release: str) -> list[str]:
     """Options with which apt sees that release alone and leaves the machine's lists untouched."""
     for name in ("lists/partial", "cache/archives/partial", "parts"):

@@ -14,12 +14,17 @@ import pytest
 import berth
 from berth.node.document import to_bytes
 from berth.node.record import SCHEMA
+from tests.cluster import debian
+from tests.nspawn.bed import Bed
+from tests.nspawn.container import LIMIT_S
 from tests.nspawn.node import CONFIG, SERVICE, SOCKET, SOCKETS, Node
 from tests.nspawn.releases import MODULES, Releases
+from tests.nspawn.rootfs import rootfs
 from tests.unit.node.claimrecords import of_claim
 
-NEXT = berth.__version__[:-1] + "8"
-LATER = berth.__version__[:-1] + "9"
+# As long as this one, see `Releases.make`.
+NEXT, BROKEN, FAILING = (berth.__version__[:-1] + digit for digit in "789")
+UPGRADE_LIMIT_S = 900.0
 LINKS = (
     "/etc/systemd/system/multi-user.target.wants/berthd.service",
     "/etc/systemd/system/sockets.target.wants/berthd.socket",
@@ -41,7 +46,7 @@ def following(releases: Releases) -> Path:
 @pytest.fixture(scope="session")
 def broken(releases: Releases) -> Path:
     """A release that cannot run."""
-    return releases.make(LATER, {f"{MODULES}/nic/plan.py": lambda _: "import nowhere\n"})
+    return releases.make(BROKEN, {f"{MODULES}/nic/plan.py": lambda _: "import nowhere\n"})
 
 
 @pytest.fixture
@@ -51,11 +56,11 @@ def fresh(bare: Node, package: Path) -> Node:
     return bare
 
 
-def apt(node: Node, *arguments: str) -> str:
+def apt(node: Node, *arguments: str, limit_s: float = LIMIT_S) -> str:
     """Run apt-get as an unattended upgrade does; gives all that it said."""
     options = ["-o", "Dpkg::Use-Pty=0", "-y", "--no-install-recommends", "--allow-downgrades"]
     command = ["apt-get", *options, *arguments]
-    done = node.attempt("sh", "-c", 'exec "$@" 2>&1', "sh", *command)
+    done = node.attempt("sh", "-c", 'exec "$@" 2>&1', "sh", *command, limit_s=limit_s)
     assert done.returncode == 0, done.stdout
     return done.stdout
 
@@ -138,6 +143,19 @@ def test_broken_release_leaves_the_process_of_before(
 
     assert told(said) == []
     fresh.wait_other(pid)
+
+
+def test_release_that_fails_only_when_it_runs_is_told(fresh: Node, releases: Releases) -> None:
+    """No test beforehand sees everything; dpkg goes on, but not without a word."""
+    start = {
+        f"{MODULES}/daemon/start.py": lambda text: text.replace("make_folder(state_dir)", "1 / 0")
+    }
+    failing = releases.make(FAILING, start)
+
+    (line,) = told(install(fresh, failing))
+
+    assert "it did not restart: journalctl --unit=berthd tells why" in line
+    assert "ZeroDivisionError" in fresh.journal()
 
 
 def test_configuration_that_the_next_release_refuses_leaves_the_process_of_before(
@@ -257,3 +275,28 @@ def test_another_python_compiles_anew_and_restarts(fresh: Node) -> None:
     fresh.wait_other(pid)
     assert held(fresh) == sockets
     assert bytecode(fresh) == compiled
+
+
+@pytest.mark.slow
+def test_upgrade_of_debian_leaves_the_service_running(bed: Bed, package: Path) -> None:
+    """From 12 to 13 with another Python: restarted once its library is there, sockets the same."""
+    offline = debian.upgrade(rootfs("12"), release="trixie")
+    node = bed.boot("12")
+    node.provision(package)
+    pid, sockets = node.pid, held(node)
+    before = node.run("python3", "-c", "import sys; print(sys.version_info[:2])")
+    for part, place in (("lists", "/var/lib/apt/lists"), ("archives", "/var/cache/apt/archives")):
+        subprocess.run(["cp", "-rT", offline / part, node.path(place)], check=True)
+    sources = (offline / "sources.list").read_text(encoding="utf-8")
+    node.write("/etc/apt/sources.list", sources)
+
+    said = apt(node, "dist-upgrade", "--no-download", limit_s=UPGRADE_LIMIT_S)
+
+    assert told(said) == []
+    assert node.run("python3", "-c", "import sys; print(sys.version_info[:2])") != before
+    node.wait_other(pid)
+    assert held(node) == sockets
+    library = node.path(f"/proc/{node.pid}/maps").read_text(encoding="utf-8")
+    assert "(deleted)" not in library
+    assert bytecode(node) == len(list(node.path("/usr/lib/berthd").rglob("*.py")))
+    bed.end(node)

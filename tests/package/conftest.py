@@ -108,7 +108,7 @@ def pythons() -> Sequence[Path]:
     """One of each version from 3.10 to 3.14 that this machine has; Debian's own first."""
     found: dict[str, Path] = {}
     for candidate in _candidates():
-        asked = [candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+        asked = [str(candidate), "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
         told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
         if told in {f"3.{minor}" for minor in range(10, 15)}:
             found.setdefault(told, candidate)

@@ -16,6 +16,7 @@ CASES = (
     *(f"F{number}" for number in range(1, 26)),
     *(f"B{number}" for number in range(1, 8)),
     *(f"S{number}" for number in range(1, 11)),
+    *(f"P{number}" for number in range(1, 10)),
 )
 
 
@@ -32,7 +33,7 @@ class Case:
 def read_cases() -> list[Case]:
     """The rows of the tables, in their order."""
     rows = re.findall(
-        r"^\| ([TFBS]?\d+) \| (.*?) \| (.*?) \| (.*?) ?\|$",
+        r"^\| ([TFBSP]?\d+) \| (.*?) \| (.*?) \| (.*?) ?\|$",
         TABLES.read_text(encoding="utf-8"),
         re.MULTILINE,
     )
