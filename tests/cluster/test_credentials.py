@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,6 +118,53 @@ def test_service_account_tells_the_nic_in_the_claims_status(site: Site, granted:
     assert not site.log_lines(NO_STATUS)
     pod.delete()
     site.api.wait(site.claim_path("uplink"), lambda now: not devices_of(now), what="status empty")
+
+
+def checked(site: Site, topic: str) -> Mapping[str, str]:
+    """What the operator is told of a topic: the level of each text."""
+    command = Path(sys.executable).with_name("berth")
+    told = json.loads(site.node.run("sh", "-c", f"{command} check --json; test $? -le 1"))
+    return {one["text"]: one["level"] for one in told["lines"] if one["topic"] == topic}
+
+
+def test_check_tells_what_each_credentials_may_do(site: Site, granted: None) -> None:
+    """Kubelet's own have all that was asked for; a service account's lack what nobody granted."""
+
+    site.open()
+    own = checked(site, "API server")
+    kubelet = checked(site, "kubelet")
+    site.node.write(TOKEN, make_token(site))
+    site.open(LAB + WITH_TOKEN)
+    granted_rights = checked(site, "API server")
+
+    with_all = "these credentials have the rights that were asked for"
+    assert own[with_all] == granted_rights[with_all] == "ok"
+    assert [level for text, level in kubelet.items() if text.startswith("version 1.")] == ["ok"]
+    assert "fault" not in {*own.values(), *kubelet.values(), *granted_rights.values()}
+
+
+def test_check_tells_of_rights_that_are_lacking(site: Site, granted: None) -> None:
+    """Somebody took a rule out of the role."""
+
+    site.node.write(TOKEN, make_token(site))
+    site.open(LAB + WITH_TOKEN)
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/berthd"
+    role = site.api.get(path)
+    rules = [rule for rule in role["rules"] if rule["resources"] != ["pods"]]
+    site.api.request("PUT", path, {**role, "rules": rules})
+    try:
+        site.wait_same(
+            "what the command tells",
+            lambda: [
+                level
+                for text, level in checked(site, "API server").items()
+                if text.startswith("these credentials may not get pods")
+            ],
+            ["warning"],
+            limit_s=20,
+        )
+    finally:
+        site.api.apply((MANIFESTS / "rbac.yaml").read_text())
 
 
 def test_failed_attach_is_told_with_step_and_reason(site: Site, granted: None) -> None:

@@ -6,21 +6,24 @@ service, since nobody can make one sick.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import pytest
 
 from tests.cluster.api import Object
+from tests.cluster.berthd import CONFIG
 from tests.cluster.claimforms import request
 from tests.cluster.node import SLICES
 from tests.cluster.pods import phase
-from tests.cluster.site import LIMIT_S, PodView, Site
+from tests.cluster.site import LAB, LIMIT_S, PodView, Site, device
 from tests.cluster.test_credentials import TOKEN, WITH_TOKEN, devices_of, granted, make_token
 from tests.cluster.test_peripherals import consoles, wait_allocatable
 
 __all__ = ["granted"]
 
 FAULT = "berth.dev/fault"
+TAINT_RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 NAMES = ("console-tty10", "console-tty11")
 CONSOLES = f"""
 [[generic]]
@@ -39,13 +42,13 @@ def _lab(site: Site, granted: None) -> Site:
     return start(site)
 
 
-def start(site: Site, config: str = CONSOLES) -> Site:
-    """Have the daemon offer two consoles."""
+def start(site: Site, config: str = CONSOLES, *, free: int = 2) -> Site:
+    """Have the daemon offer two consoles, of which so many are free and well."""
     site.node.write(TOKEN, make_token(site))
     site.node.start_berthd(config, activated=True).wait_ready()
     site.wait_registered()
     site.wait_offered(NAMES)
-    wait_allocatable(site, 2)
+    wait_allocatable(site, free)
     return site
 
 
@@ -146,7 +149,7 @@ def test_taints_outlast_a_restart_and_other_hands(lab: Site) -> None:
     ours = (FAULT, "fan-broken", "NoSchedule")
     lab.wait_same("taints", lambda: taints(lab), {NAMES[0]: [ours]})
     (published,) = slices(lab)
-    start(lab)
+    start(lab, free=1)
     assert [one["metadata"]["generation"] for one in slices(lab)] == [
         published["metadata"]["generation"]
     ]
@@ -167,14 +170,102 @@ def test_taints_outlast_a_restart_and_other_hands(lab: Site) -> None:
     assert after["Ready"]["lastTransitionTime"] == before["Ready"]["lastTransitionTime"]
 
 
-def test_pods_are_ended_for_reasons_that_the_operator_names(site: Site, granted: None) -> None:
-    """The controller deletes the pod; its claim is undone though its device is sick."""
+def test_new_device_is_written_once(site: Site) -> None:
+    """When it has answered: not as one that nobody has asked, and again a moment later."""
 
-    lab = start(site, f'[health]\nevict = ["fan-broken"]\n{CONSOLES}')
+    site.open(nics=["nic0"])
+    versions: list[set[str]] = []
+    query = {"fieldSelector": f"spec.nodeName={site.node.name}"}
+    for now in site.api.snapshots(SLICES, limit_s=8, **query):
+        versions.append({each["metadata"]["resourceVersion"] for each in now.values()})
+        if len(versions) == 1:
+            site.node.run("ip", "link", "add", "nic1", "type", "veth", "peer", "name", "far1")
+    site.node.run("ip", "link", "delete", "nic1")
+
+    found = site.wait_offered([device("nic0")])
+    assert len(set(map(frozenset, versions))) == 2
+    assert not any("taints" in each for each in found.values())
+
+
+def test_nic_that_was_not_put_back_stays_with_a_fault(site: Site) -> None:
+    """Its successor waits until what stands in the way is gone, and its taint with it."""
+
+    site.node.add_nic("nic0")
+    site.node.add_nic("nic1")
+    site.node.run("ip", "route", "add", "198.51.100.0/24", "dev", "nic0")
+    config = LAB.replace("match", "take_configured = true\nmatch")
+    site.open(f"[health]\nrecover_after_s = 2\n{config}", nics=["nic0", "nic1"])
+    wanted_nic = request("nic", cel='own.ifName == "nic0"')
+    site.claim("first", wanted_nic)
+    first = site.run("first", "first")
+    site.node.run("ip", "route", "add", "198.51.100.0/24", "dev", "nic1")
+    first.delete()
+
+    tainted = {device("nic0"): [(FAULT, "restore-failed", "NoSchedule")]}
+    site.wait_same("taints", lambda: taints(site), tainted, limit_s=LIMIT_S)
+    site.claim("next", wanted_nic)
+    waiting = site.create("next", "next")
+    waiting.wait_event("FailedScheduling", "cannot allocate all claims")
+
+    site.node.run("ip", "route", "delete", "198.51.100.0/24", "dev", "nic1")
+    site.wait_same("taints", lambda: taints(site), {}, limit_s=60)
+    site.cluster.wait_running(waiting.now, limit_s=60)
+
+
+def test_rules_of_the_cluster_are_shown_and_left_alone(lab: Site) -> None:
+    """The scheduler heeds them beside our slices, which stay as they are."""
+
+    before = slices(lab)
+    selector = {"driver": "berth.dev", "pool": lab.node.name, "device": NAMES[1]}
+    for name, chosen in (("repair", selector), ("of-others", {"driver": "other.dev"})):
+        taint = {"key": "ops.example/repair", "value": "tuesday", "effect": "NoSchedule"}
+        lab.api.request(
+            "POST",
+            TAINT_RULES,
+            {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "DeviceTaintRule",
+                "metadata": {"name": name},
+                "spec": {"deviceSelector": chosen, "taint": taint},
+            },
+        )
+    try:
+        told = f"DeviceTaintRule repair taints {NAMES[1]}: ops.example/repair=tuesday:NoSchedule"
+        warnings = json.loads(lab.berth("devices", "--json"))["warnings"]
+        assert [each for each in warnings if "DeviceTaintRule" in each] == [told]
+        waiting = run_on(lab, "waiting", 1)
+        waiting.wait_event("FailedScheduling", "cannot allocate all claims")
+        assert [one["metadata"]["resourceVersion"] for one in slices(lab)] == [
+            one["metadata"]["resourceVersion"] for one in before
+        ]
+    finally:
+        for name in ("repair", "of-others"):
+            lab.api.delete(f"{TAINT_RULES}/{name}")
+    lab.cluster.wait_running(waiting.now, limit_s=60)
+    assert "DeviceTaintRule" not in lab.berth("devices", "--json")
+
+
+def test_rules_of_the_cluster_are_not_seen_by_a_kubelets_rights(site: Site) -> None:
+    """One line says so, and nothing else is missing."""
+
+    site.open()
+
+    warnings = json.loads(site.berth("devices", "--json"))["warnings"]
+    assert "DeviceTaintRules are not seen: these credentials may not list them" in warnings
+
+
+def test_pods_are_ended_for_reasons_that_the_operator_names(site: Site, granted: None) -> None:
+    """From the reload on the controller deletes the pod; its claim is undone though it is sick."""
+
+    lab = start(site)
     user = run_on(lab, "user", 0)
     lab.cluster.wait_running(user.now, limit_s=LIMIT_S)
-
     lab.berth("health", "set", NAMES[0], *OUT)
+    tainted = {NAMES[0]: [(FAULT, "fan-broken", "NoSchedule")]}
+    lab.wait_same("taints", lambda: taints(lab), tainted)
+
+    lab.node.write(CONFIG, f'[health]\nevict = ["fan-broken"]\n{CONSOLES}')
+    assert "evict was []" in lab.berth("reload")
 
     tainted = {NAMES[0]: [(FAULT, "fan-broken", "NoExecute")]}
     lab.wait_same("taints", lambda: taints(lab), tainted)

@@ -28,12 +28,12 @@ class Bed:
         self._nodes = nodes
         self._number = 0
 
-    def boot(self, release: str) -> Node:
-        """A container of a release in which nothing is installed yet."""
+    def boot(self, release: str, also: tuple[str, ...] = ()) -> Node:
+        """A container of a release in which nothing is installed yet but further packages."""
         self._number += 1
         name = f"debian{release}-{self._number}"
         made = Container(
-            name, rootfs(release), folder=self._folder.path, cgroup=self._folder.cgroup
+            name, rootfs(release, also), folder=self._folder.path, cgroup=self._folder.cgroup
         )
         node = Node(made)
         self._nodes.append(node)

@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             # A container is one process' own: with -n each release is run by one of them.
             if isinstance(item, pytest.Function) and "callspec" in vars(item):
                 params = item.callspec.params
-                release = params.get("shared") or params.get("bare")
+                release = next(filter(None, map(params.get, ("shared", "bare", "managed"))), "")
                 item.add_marker(pytest.mark.xdist_group(f"debian{release}"))
 
 

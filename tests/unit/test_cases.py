@@ -14,6 +14,7 @@ CASES = (
     *(str(number) for number in range(1, 23)),
     *(f"T{number}" for number in (*range(1, 12), 13, 14, 16, 17, 18, 19)),
     *(f"F{number}" for number in range(1, 26)),
+    *(f"M{number}" for number in range(1, 10)),
     *(f"B{number}" for number in range(1, 8)),
     *(f"S{number}" for number in range(1, 11)),
     *(f"P{number}" for number in range(1, 10)),
@@ -33,7 +34,7 @@ class Case:
 def read_cases() -> list[Case]:
     """The rows of the tables, in their order."""
     rows = re.findall(
-        r"^\| ([TFBSP]?\d+) \| (.*?) \| (.*?) \| (.*?) ?\|$",
+        r"^\| ([TFMBSP]?\d+) \| (.*?) \| (.*?) \| (.*?) ?\|$",
         TABLES.read_text(encoding="utf-8"),
         re.MULTILINE,
     )

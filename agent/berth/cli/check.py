@@ -26,6 +26,7 @@ def run(arguments: argparse.Namespace, output: Output) -> Exit:
         output.json(
             {
                 "config": str(arguments.config),
+                "refused": found.refused,
                 "faults": faults,
                 "warnings": warnings,
                 "lines": [_document(line) for line in found.lines],
@@ -73,9 +74,10 @@ COMMAND: Final = Command(
     name="check",
     summary="faults of the configuration, and what this machine lacks for it",
     description="Reads the configuration as the daemon does and prints every fault with file, line "
-    "and mend; then it ends with 2. If the file is good it looks at the machine: kubelet's "
-    "directory, credentials, the runtime's NRI and CDI, rights, and what each group selects. "
-    "Ends with 1 if something is missing that pods need.",
+    "and mend; then it ends with 2. If the file is good it looks at the machine: kernel and "
+    "modules, systemd's units, kubelet, the API server and what may be done there, the runtime's "
+    "NRI and CDI, what each group selects, virtual functions, drivers and the host's network "
+    "managers. Ends with 1 if something is missing that pods need. Nothing is changed.",
     arguments=_add_arguments,
     run=run,
     examples=(

@@ -41,6 +41,8 @@ def _list(arguments: argparse.Namespace, output: Output) -> Exit:
         output.json(answer)
     else:
         _show(answer["devices"], output, is_one=bool(arguments.device))
+        for warning in answer["warnings"]:
+            output.remark(f"warning: {warning}")
     sick = any(device["status"] == "unhealthy" for device in answer["devices"])
     return Exit.FINDING if sick else Exit.WELL
 
@@ -131,7 +133,8 @@ COMMAND: Final = Command(
     "and ends with 1 when one is unhealthy. `set` takes a device out of service: no pod gets it, "
     "over restarts and reboots, until `clear`; pods that have it keep it. `clear` takes that back; "
     "with a reason it drops every cause of that name, whoever found it, and has the device asked "
-    "anew, so that what is still wrong is back at once.",
+    "anew, so that what is still wrong is back at once. What is of a whole GPU is cleared there, "
+    "for all its parts.",
     arguments=_add_arguments,
     run=run,
     examples=(

@@ -29,6 +29,11 @@ def listed(words: Iterable[object], *, empty: str = "none") -> str:
     return ", ".join(str(word) for word in words) or empty
 
 
+def quoted(names: Iterable[str]) -> str:
+    """``"fast", "slow"``: names that somebody gave."""
+    return ", ".join(f'"{name}"' for name in names)
+
+
 def tallied(counts: Mapping[str, int]) -> str:
     """``2 uplink, 1 enslaved``: the larger first."""
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))

@@ -203,7 +203,8 @@ class GenericHealth(Times):
         _COMMAND,
         (),
         "Program that is asked how a device is, and its arguments; no shell reads them. "
-        "It exits with 0 for well, 1 for not well, 2 for unknown, and prints why. "
+        "It exits with 0 for well, 1 for not well, 2 for unknown, and prints why; where it prints "
+        "nothing, the last line of its error output is told. "
         "Without one only the nodes are looked at.",
     )
 

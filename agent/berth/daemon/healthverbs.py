@@ -12,6 +12,7 @@ from typing import Any, Final
 import trio
 
 from berth.control import Event, Verb
+from berth.daemon.healthwork import HealthWork
 from berth.errors import ConfigError
 from berth.health.finding import CODE_LIMIT, MESSAGE_LIMIT, cut
 from berth.health.verdict import Verdict
@@ -19,7 +20,6 @@ from berth.model.device import Nic
 from berth.model.inventory import Inventory
 from berth.model.names import is_dns_label, printable, slug
 from berth.model.peripheral import Peripheral
-from berth.node.health import Health
 from berth.node.views import health_view, verdict_entry
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
@@ -33,8 +33,9 @@ _log = get_log(__name__)
 class HealthVerbs:
     """Answers the verbs of health."""
 
-    def __init__(self, health: Health, inventory: Latest[Inventory]) -> None:
-        self._health = health
+    def __init__(self, care: HealthWork, inventory: Latest[Inventory]) -> None:
+        self._care = care
+        self._health = care.health
         self._inventory = inventory
 
     def verbs(self) -> Mapping[str, Verb]:
@@ -52,11 +53,16 @@ class HealthVerbs:
             ConfigError: No device is so called.
         """
         await trio.lowlevel.checkpoint()
-        view = health_view(self._health.state.get(), self._inventory.get(), self._health.courses_of)
+        view = health_view(
+            self._health.state.get(),
+            self._inventory.get(),
+            self._health.courses_of,
+            warnings=self._care.remarks(),
+        )
         if not request.get("device"):
             return view
         name = self._device(request)
-        return {"devices": [one for one in view["devices"] if one["name"] == name]}
+        return {**view, "devices": [one for one in view["devices"] if one["name"] == name]}
 
     async def _set(self, request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:
         """Take a device out of service by a person's word.
@@ -89,7 +95,7 @@ class HealthVerbs:
         reason = _reason(request) if request.get("reason") else ""
         dropped = await self._health.clear(name, reason)
         if not dropped:
-            raise _nothing(name, reason, self._codes(name))
+            raise self._nothing(name, reason)
         _log.info("device cleared by the operator", device=name, reasons=",".join(dropped))
         await self._health.probe_now(name)
         return self._done(f"{name}: {', '.join(dropped)} cleared", name)
@@ -103,9 +109,21 @@ class HealthVerbs:
         nic = self._inventory.get().nic_by_name.get(name)
         return nic is None or not nic.identity.startswith("link:")
 
-    def _codes(self, name: str) -> list[str]:
-        each = self._health.courses_of(name)
-        return sorted({cause.finding.code for _, course in each for cause in course.causes})
+    def _nothing(self, name: str, reason: str) -> ConfigError:
+        """Nothing is to be cleared of a device; what is of its whole is cleared there."""
+        identities = {one.identity: one.name for one in self._inventory.get().every}
+        codes: dict[str, set[str]] = {}
+        for subject, course in self._health.courses_of(name):
+            owner = codes.setdefault(identities.get(subject, name), set())
+            owner.update(cause.finding.code for cause in course.causes)
+        places = [
+            f"{', '.join(sorted(found))}{f' of {owner}' if owner != name else ''}"
+            for owner, found in codes.items()
+            if found
+        ]
+        what = f"has no cause {reason}" if reason else "has no cause that an operator set"
+        mend = f"name one: {'; '.join(places)}" if places else "nothing speaks against it"
+        return ConfigError(f"device {name}", what, mend=mend)
 
     def _device(self, request: Mapping[str, Any]) -> str:
         """The slice name of the device that is meant."""
@@ -166,9 +184,3 @@ def _choice(asked: str, names: list[str]) -> str:
         return "no device was found on this node"
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"devices are {', '.join(names[:_SHOWN])}{more}"
-
-
-def _nothing(name: str, reason: str, codes: list[str]) -> ConfigError:
-    found = f"has no cause {reason}" if reason else "has no cause that an operator set"
-    mend = f"name one: {', '.join(codes)}" if codes else "nothing speaks against it"
-    return ConfigError(f"device {name}", found, mend=mend)

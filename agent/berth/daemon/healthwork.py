@@ -8,6 +8,7 @@ follows ``self.health.state``, and asks ``self.health.ask(name)`` before it give
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import trio
 
@@ -25,6 +26,12 @@ from berth.node.nicwatch import NicWatch
 from berth.node.rounds import Rounds
 from berth.node.vfiowatch import VfioWatch
 from berth.runtime.latest import Latest
+from berth.runtime.logs import get_log
+
+REMARK_S: Final = 60.0
+"""How long after a start or reload devices may appear before one is called missing."""
+
+_log = get_log(__name__)
 
 
 class HealthWork:
@@ -40,7 +47,9 @@ class HealthWork:
     """
 
     def __init__(self, config: Config, held: Holdings, *, boot_id: str) -> None:
-        self.terms: Latest[Watching] = Latest(watching.Watching.of(config))
+        self._settings = watching.Watching.of(config)
+        self.terms: Latest[Watching] = Latest(self._settings)
+        self._inventory = held.discovery.inventory
         file = HealthFile(config.node.state_dir / "health", boot_id=boot_id)
         self.folder = file.folder
         self.health = Health(inventory=held.discovery.inventory, terms=self.terms, file=file)
@@ -89,6 +98,11 @@ class HealthWork:
             busy=lambda: [address for address, why in held.bindings.lent().items() if why],
         )
 
+    def remarks(self) -> tuple[str, ...]:
+        """What an operator should know of the settings, as they turn out on this machine."""
+        names = frozenset(one.name for one in self._inventory.get().every)
+        return self._settings.remarks(names)
+
     def rounds(self) -> Iterator[tuple[str, Rounds]]:
         """All probes, by the kind of what is probed, for their figures."""
         yield "generic", self._nodes.rounds
@@ -105,7 +119,8 @@ class HealthWork:
 
     def reload(self, config: Config) -> None:
         """Take other settings."""
-        self.terms.set(watching.Watching.of(config))
+        self._settings = watching.Watching.of(config)
+        self.terms.set(self._settings)
         self._nics.reload(config.nic)
         if self.gpus is not None:
             self.gpus.reload(config.health.xid)
@@ -120,4 +135,15 @@ class HealthWork:
             for source in (self.gpus, self._functions):
                 if source is not None:
                     await nursery.start(source.run)
+            nursery.start_soon(self._tell_remarks)
             task_status.started()
+
+    async def _tell_remarks(self) -> None:
+        """Tell the log of names that no device has; a driver may bring its devices late."""
+        told: set[str] = set()
+        async for _ in self.terms.changes():
+            await trio.sleep(REMARK_S)
+            for remark in self.remarks():
+                if remark not in told:
+                    _log.warning("configuration", finding=remark)
+                told.add(remark)

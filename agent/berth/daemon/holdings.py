@@ -19,6 +19,7 @@ from berth.node.ledger import Ledger
 from berth.node.lent import Lent
 from berth.node.nicholders import NicHolders
 from berth.node.nicloans import NicLoans
+from berth.node.nicmarks import KEPT, NicMarks
 from berth.node.nics import Nics
 from berth.node.nvml import Nvml
 from berth.node.occupancy import Occupancy
@@ -83,6 +84,7 @@ class Holdings:
             counters=self.gpus.counters if self.gpus is not None else None,
             given=self.given,
         )
+        self.marks = NicMarks(self.discovery.inventory, kept=config.node.state_dir / KEPT)
         self.lent = Lent(self.given, inventory=self.discovery.inventory, nics=self.nics)
         self.occupancy = Occupancy(self.gpus, self.ledger)
         self.loans = NicLoans(

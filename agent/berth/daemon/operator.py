@@ -15,7 +15,7 @@ from berth.daemon.configfile import ConfigFile, read_config
 from berth.daemon.healthverbs import HealthVerbs
 from berth.daemon.parts import Parts
 from berth.deviceplugin.plugin import ResourceStatistics
-from berth.errors import ConfigError, Faults
+from berth.errors import ConfigError, Faults, KubeError
 from berth.generic.explain import explain, path_of
 from berth.generic.matching import wanted
 from berth.host.devnodes import NodeReader
@@ -41,6 +41,9 @@ from berth.runtime.systemd import Systemd
 
 RELEASE_LIMIT_S: Final = 24 * 3600
 """Longest that the driver may be let go of."""
+
+RULES_S: Final = 2.0
+"""Longest that whoever looks at devices waits for the API server."""
 
 _log = get_log(__name__)
 
@@ -80,13 +83,13 @@ class Operator:
         """What the operator's command may ask."""
         return {
             "device": self._device,
-            "devices": _answer(lambda _: self._devices()),
+            "devices": self._devices,
             "gpu": self._gpu,
             "holds": _answer(lambda _: self._holds()),
             "reload": self._reload,
             "status": _answer(lambda _: status_view(self._state())),
             "why": self._why,
-            **HealthVerbs(self._parts.care.health, self._parts.held.discovery.inventory).verbs(),
+            **HealthVerbs(self._parts.care, self._parts.held.discovery.inventory).verbs(),
         }
 
     async def _device(self, request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:
@@ -134,16 +137,32 @@ class Operator:
         session = gpus.grip.session
         return {"session": f"{session.state.value} {session.detail}".strip()}
 
-    def _devices(self) -> Mapping[str, Any]:
+    async def _devices(self, _request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:
+        ruled = await self._ruled()
         view = devices_view(
             self._parts.held.discovery.inventory.get(), self._parts.care.health.state.get()
         )
-        return {**view, "warnings": [*view["warnings"], *self._remarks()]}
+        return {**view, "warnings": [*view["warnings"], *self._remarks(), *ruled]}
+
+    async def _ruled(self) -> tuple[str, ...]:
+        """What rules of the cluster do to devices; they are read when somebody looks."""
+        await trio.lowlevel.checkpoint()
+        publisher = self._parts.publisher.get()
+        if publisher is None:
+            return ()
+        why = f"the API server gave no answer within {RULES_S:g} s"
+        with trio.move_on_after(RULES_S):
+            try:
+                return publisher.ruled(await self._parts.gateway.list_taint_rules())
+            except KubeError as error:
+                why = "these credentials may not list them" if error.status == 403 else str(error)
+        return (f"DeviceTaintRules are not seen: {why}",)
 
     def _remarks(self) -> tuple[str, ...]:
-        """What is to be known of the slices on the server."""
+        """What is to be known of the slices on the server, and of how devices are watched."""
         publisher = self._parts.publisher.get()
-        return publisher.statistics().remarks if publisher is not None else ()
+        slices = publisher.statistics().remarks if publisher is not None else ()
+        return (*slices, *self._parts.care.remarks())
 
     def _holds(self) -> Mapping[str, Any]:
         held = self._parts.held

@@ -189,15 +189,12 @@ class Parts:
             nic=config.nic,
             generic=config.generic,
             gpu=config.gpu,
-            health=attrs.evolve(
-                config.health,
-                unknown_effect=self.config.health.unknown_effect,
-                evict=self.config.health.evict,
-            ),
+            health=config.health,
         )
         self.work.claims.reload(policies_of(config.nic.groups))
         self.held.reload(config)
         self.care.reload(self.config)
+        self.inquiry.settings.set(_rules(self.config))
 
     def tell_nri(self, state: PluginState) -> None:
         """The NRI connection is like this now."""
@@ -224,7 +221,7 @@ class Parts:
 
 
 def _rules(config: Config) -> Rules:
-    """What verdicts may do, by the settings at start."""
+    """What verdicts may do."""
     return Rules(
         driver=config.dra.driver,
         unknown_effect=config.health.unknown_effect.value,

@@ -171,6 +171,7 @@ class Daemon:
             await nursery.start(self._parts.work.ending.run)
             await nursery.start(self._parts.work.status.run)
             await nursery.start(self._parts.hooks.run)
+            nursery.start_soon(self._parts.held.marks.run)
             nursery.start_soon(self._settle_door)
             task_status.started()
 

@@ -31,7 +31,7 @@ from berth.dra.origin import Origin
 from berth.dra.pacing import COALESCE_S, Pace
 from berth.dra.quarantine import Refusal
 from berth.dra.slices import PoolPlan, Verb
-from berth.dra.tainting import NOTES_SINCE
+from berth.dra.tainting import NOTES_SINCE, ruled
 from berth.dra.writer import Ending, SliceWriter
 from berth.errors import KubeError
 from berth.kube.api import (
@@ -41,6 +41,7 @@ from berth.kube.api import (
     WatchInterrupted,
 )
 from berth.kube.slices import Owner
+from berth.kube.taintrules import TaintRule
 from berth.model.device import RETURNING, CounterSet, Device
 from berth.model.inventory import Inventory
 from berth.runtime.latest import Latest
@@ -200,6 +201,10 @@ class Publisher:
                 for taint in device.get("taints") or ()
             ),
         )
+
+    def ruled(self, rules: Iterable[TaintRule]) -> tuple[str, ...]:
+        """Which published devices rules of the cluster taint, one sentence for each rule."""
+        return ruled(rules, self._writer.observed.slices())
 
     async def _wait_node(self) -> None:
         owned = await self._owns_node()

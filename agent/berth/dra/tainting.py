@@ -1,20 +1,22 @@
 """Taints of devices on their way to a server: what it takes of them, and what others put there.
 
 A taint whose key is in our driver's domain is ours, whoever wrote it; another one belongs to
-whoever put it there and stays, also when its device is written anew.
+whoever put it there and stays, also when its device is written anew. Rules of the cluster taint
+devices from beside their slices.
 
 Source: KC §9.1, §4.2; gpu-and-health.md §1.8, §6.5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
 from berth.health.taints import TELLS
 from berth.kube.slices import Slice
+from berth.kube.taintrules import TaintRule
 from berth.model.device import Device
 
 NOTES_SINCE: Final = (1, 35)
@@ -22,6 +24,9 @@ NOTES_SINCE: Final = (1, 35)
 
 TAINTS_LIMIT: Final = 16
 """Most taints of a device; more of others than fit beside ours are left out."""
+
+_SHOWN: Final = 5
+# Devices that a sentence names.
 
 FIELD: Final = "taints"
 """Field of a device; a server whose feature gate DRADeviceTaints is off drops it."""
@@ -52,6 +57,36 @@ def foreign_taints(slices: Iterable[Slice]) -> tuple[str, ...]:
         for device in item.devices
         if (taints := _foreign(device, item.driver))
     )
+
+
+def ruled(rules: Iterable[TaintRule], slices: Iterable[Slice]) -> tuple[str, ...]:
+    """Which of our devices rules of the cluster taint, one sentence for each rule.
+
+    Nothing of it is in our slices, and nothing of it is ours to undo.
+    """
+    found = tuple(slices)
+    hits = (
+        (rule, [name for item in found for name in _names(item) if _is_hit(rule, item, name)])
+        for rule in rules
+    )
+    return tuple(
+        f"DeviceTaintRule {rule.name} taints {_some(names)}: {_words(rule.taint)}"
+        for rule, names in hits
+        if names
+    )
+
+
+def _names(item: Slice) -> Iterable[str]:
+    return (str(device.get("name")) for device in item.devices)
+
+
+def _is_hit(rule: TaintRule, item: Slice, name: str) -> bool:
+    return rule.hits(item.driver, item.pool, name)
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{rest}"
 
 
 def ours_alone(item: Slice) -> Slice:

@@ -73,16 +73,21 @@ class Answer:
         status: Its exit status, negative for a signal.
         late_s: The deadline at which it was ended; ``None`` if it ended by itself.
         said: The beginning of what it printed.
+        complained: The end of its error output.
     """
 
     status: int
     late_s: float | None = None
     said: bytes = b""
+    complained: bytes = b""
 
 
 def command_findings(program: str, answer: Answer) -> tuple[Finding, ...] | str:
-    """What a command's answer comes to: findings, or why it does not know."""
-    said = _words(answer.said)
+    """What a command's answer comes to: findings, or why it does not know.
+
+    One that prints nothing may have put its reason into the last line of its error output.
+    """
+    said = _words(answer.said) or _words(answer.complained.strip().rpartition(b"\n")[2])
     if answer.late_s is not None:
         told = f"{program} had not ended after {answer.late_s:g} s and was killed"
     elif answer.status == _WELL:

@@ -177,6 +177,11 @@ def forgotten(memory: Memory, name: str) -> Memory:
     )
 
 
+def owner(key: str) -> str:
+    """The identity of the device that has a number, by the number's key in the memory."""
+    return _owned(key)[1]
+
+
 def _owned(key: str) -> tuple[str, str]:
     group, _, text = key.partition("/")
     return group, text

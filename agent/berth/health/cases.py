@@ -98,6 +98,10 @@ class Cases:
         """A source has said all that it has against a subject."""
         self._change(subject, at, lambda c: c.reported(source, findings, asked=asked, at=at))
 
+    def expect(self, subject: str, source: str, at: Moment) -> None:
+        """A source is going to ask."""
+        self._change(subject, at, lambda course: course.expected(source))
+
     def unasked(self, subject: str, source: str, why: str, at: Moment) -> None:
         """A source could not ask."""
         self._change(subject, at, lambda course: course.unasked(source, why, at))

@@ -2,7 +2,8 @@
 
 Worse counts at once. Better counts when nothing as bad has been named for the hold time and the
 subject was asked often enough in it; until then what was named stays a cause. So neither one lucky
-answer nor a lesser event hides what is wrong.
+answer nor a lesser event hides what is wrong. Whether it can be asked counts at once both ways, as
+long as it does not change again and again.
 
 Source: gpu-and-health.md §6.1, §6.4.
 """
@@ -10,7 +11,7 @@ Source: gpu-and-health.md §6.1, §6.4.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -87,11 +88,14 @@ class Asker:
         confirmed: When it had the last answer, or waited for one in vain; ``None`` if never.
         refused: Why it could not ask since then; empty while it can.
         refused_at: Since when it cannot.
+        answers_s: Since when it answers again, where the refusal counts for a while yet: nobody is
+            to be told in each turn of one that does not know in each other.
     """
 
     confirmed: Moment | None = None
     refused: str = ""
     refused_at: Moment | None = None
+    answers_s: float | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -183,12 +187,23 @@ class Course:
         heard = self._answered(source, at) if asked else self
         return heard.with_causes(source, kept, at)
 
+    def expected(self, source: str) -> Course:
+        """After a source has said that it is going to ask."""
+        if source in self.askers:
+            return self
+        return attrs.evolve(self, askers={**self.askers, source: Asker()})
+
     def unasked(self, source: str, why: str, at: Moment) -> Course:
         """After a source could not ask."""
         known = self.askers.get(source, Asker())
         refused_at = known.refused_at if known.refused else at
-        asker = attrs.evolve(known, refused=why or "no reason was given", refused_at=refused_at)
-        return attrs.evolve(self, askers={**self.askers, source: asker})
+        why = why or "no reason was given"
+        asker = attrs.evolve(known, refused=why, refused_at=refused_at, answers_s=None)
+        changed = self.with_asker(source, asker, at)
+        if known.answers_s is None:
+            return changed
+        # It changes again and again still, though nobody is told of it.
+        return attrs.evolve(changed, flapping=self.flapping.changed(at.s))
 
     def retired(self, source: str, at: Moment) -> Course:
         """After a source has let go of it: what it found is void."""
@@ -216,16 +231,29 @@ class Course:
             heals = self._heals(recover_after_s, asked)
             kept = tuple(cause for cause in self.causes if heals[cause.severity] > at.s)
             changed = self if len(kept) == len(self.causes) else self._becoming(kept, at)
+        for source, answers_s in self._answering(recover_after_s):
+            if answers_s <= at.s:
+                known = Asker(confirmed=self.askers[source].confirmed)
+                changed = changed.with_asker(source, known, at)
         quiet = changed.flapping.settled(at.s)
         return changed if quiet == changed.flapping else attrs.evolve(changed, flapping=quiet)
 
     def due_s(self, *, recover_after_s: float, asked: Course | None) -> float:
         """When `settled` changes it, if nobody says anything until then; infinity if never."""
         quiet_s = self.flapping.quiet_s if self.flapping.doublings else _NEVER
+        quiet_s = min((quiet_s, *(s for _, s in self._answering(recover_after_s))))
         if not self.causes:
             return quiet_s
         heals = self._heals(recover_after_s, asked)
         return min(quiet_s, *(heals[cause.severity] for cause in self.causes))
+
+    def _answering(self, recover_after_s: float) -> Iterator[tuple[str, float]]:
+        """Who answers again, and when the refusal of before is over."""
+        hold_s = self.flapping.hold_s(recover_after_s)
+        for source, asker in self.askers.items():
+            since_s = asker.answers_s
+            if since_s is not None and sum(s >= since_s for s in self.answers) >= PROBES:
+                yield source, since_s + hold_s
 
     def _of(self, source: str) -> list[Cause]:
         return [cause for cause in self.causes if cause.source == source]
@@ -245,11 +273,24 @@ class Course:
         return attrs.evolve(changed, flapping=self.flapping.changed(at.s))
 
     def _answered(self, source: str, at: Moment) -> Course:
-        return attrs.evolve(
-            self,
-            askers={**self.askers, source: Asker(confirmed=at)},
-            answers=(*self.answers, at.s)[-PROBES:],
-        )
+        known, asker = self.askers.get(source, Asker()), Asker(confirmed=at)
+        if known.refused and self.flapping.doublings:
+            since_s = at.s if known.answers_s is None else known.answers_s
+            asker = attrs.evolve(known, confirmed=at, answers_s=since_s)
+        heard = self.with_asker(source, asker, at)
+        return attrs.evolve(heard, answers=(*self.answers, at.s)[-PROBES:])
+
+    def with_asker(self, source: str, asker: Asker, at: Moment) -> Course:
+        """With another state of one who asks; that somebody can or cannot ask is a change."""
+        changed = attrs.evolve(self, askers={**self.askers, source: asker})
+        if changed.is_refused == self.is_refused:
+            return changed
+        return attrs.evolve(changed, flapping=self.flapping.changed(at.s))
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether somebody who asks it cannot."""
+        return any(asker.refused for asker in self.askers.values())
 
     def _heals(self, recover_after_s: float, asked: Course | None) -> Mapping[Severity, float]:
         """When causes of each severity are over: nothing as bad is named, and for long enough."""

@@ -80,8 +80,11 @@ def kept_of(courses: Mapping[str, Course], *, boot_id: str, at: Moment) -> KeptC
 
 
 def same(one: KeptCourses | None, other: KeptCourses) -> bool:
-    """Whether two tell the same, whenever they were made."""
-    return one is not None and _ageless(one) == _ageless(other)
+    """Whether two tell the same, whenever they were made and in whichever words.
+
+    A command may say another number in each turn; its words are written with what else changes.
+    """
+    return one is not None and _bare(one) == _bare(other)
 
 
 def to_bytes(kept: KeptCourses) -> bytes:
@@ -138,9 +141,12 @@ def _kept(subject: str, course: Course, at: Moment) -> KeptCourse:
     )
 
 
-def _ageless(kept: KeptCourses) -> KeptCourses:
+def _bare(kept: KeptCourses) -> KeptCourses:
     courses = tuple(
-        attrs.evolve(each, causes=tuple(attrs.evolve(cause, age_s=0.0) for cause in each.causes))
+        attrs.evolve(
+            each,
+            causes=tuple(attrs.evolve(cause, age_s=0.0, message="") for cause in each.causes),
+        )
         for each in kept.courses
     )
     return attrs.evolve(kept, courses=courses)

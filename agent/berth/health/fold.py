@@ -23,6 +23,9 @@ from berth.health.verdict import UNASKED, Status, Verdict
 EXPIRED: Final = "expired"
 """Reason of a verdict that nobody has confirmed in time."""
 
+REFUSED: Final = "cannot-ask"
+"""Reason of a verdict while somebody who asks the device cannot."""
+
 _NAMED: Final = 3
 # How many others a message names by their codes.
 
@@ -131,9 +134,7 @@ def _doubt(courses: Sequence[Course], terms: Terms, at: Moment) -> Doubt | None:
     for asker in askers:
         if asker.refused:
             since = f" (since {shown(asker.refused_at.wall_s)})" if asker.refused_at else ""
-            return Doubt(
-                reason=UNASKED.reason, message=f"it cannot be asked: {asker.refused}{since}"
-            )
+            return Doubt(reason=REFUSED, message=f"it cannot be asked: {asker.refused}{since}")
     if not askers or any(asker.confirmed is None for asker in askers):
         return Doubt(reason=UNASKED.reason, message=UNASKED.message)
     if _oldest_s(courses) + terms.timeout_s <= at.s:

@@ -29,6 +29,10 @@ class Reports(Protocol):
         """
         ...
 
+    def expect(self, subject: str, source: str) -> None:
+        """The source is going to ask the subject; until it has, nobody knows how the subject is."""
+        ...
+
     def unasked(self, subject: str, source: str, why: str) -> None:
         """The source could not ask, by no fault of the subject; what it found before stands.
 

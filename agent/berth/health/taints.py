@@ -26,6 +26,9 @@ TELLS: Final = "None"
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"
 
+HEALTH_WORDS: Final = frozenset({DEGRADED, FAULT, UNKNOWN})
+"""Names of the taints of health; their keys have our driver's name before a slash."""
+
 _WORDS: Final = {Status.HEALTHY: "", Status.UNHEALTHY: FAULT, Status.UNKNOWN: UNKNOWN}
 
 

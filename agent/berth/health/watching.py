@@ -7,7 +7,8 @@ Source: GH §6.1, §6.4; network.md §7.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import attrs
@@ -59,6 +60,14 @@ class Watching:
             devices={each.name: each for each in kinds.devices},
         )
 
+    def remarks(self, names: Collection[str]) -> tuple[str, ...]:
+        """What is said of devices that are not among these, one sentence each."""
+        return tuple(
+            f"[[health.device]] names {name}, and no device here is so called{_near(name, names)}"
+            for name in self.devices
+            if name not in names
+        )
+
     def of_peripheral(self, one: Peripheral) -> Terms:
         """Terms of a GPU, a part of one, a function for a virtual machine, or device nodes."""
         kind, name, group = one.kind, one.name, one.group
@@ -90,3 +99,8 @@ class Watching:
             "generic": self.kinds.generic,
         }
         return kinds.get(kind, self.kinds.nic)
+
+
+def _near(name: str, names: Collection[str]) -> str:
+    found = difflib.get_close_matches(name, sorted(names), n=1)
+    return f"; do you mean {found[0]}?" if found else ""

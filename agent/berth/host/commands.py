@@ -2,8 +2,9 @@
 
 Such a program may hang for ever, print without end, start others, or be unable to die. It has a
 group of its own, which is killed whole: first by a signal that it can answer, then by one that it
-cannot. Of what it prints the beginning is kept; the rest goes to nowhere without being copied, and
-at a pace at which it costs us nothing. What outlives even the kill is waited for, for as long as
+cannot. Of what it prints the beginning is kept, and the end of what it complains of on its error
+output; the rest goes to nowhere without being copied, and at a pace at which it costs us nothing.
+What outlives even the kill is waited for, for as long as
 that takes: whoever started it must know that it is there still.
 
 A group is killed while its leader is dead and not yet reaped, so that its number is its own still.
@@ -21,10 +22,12 @@ import errno
 import fcntl
 import os
 import signal
+import struct
 import subprocess
+import termios
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 import attrs
@@ -33,7 +36,7 @@ import trio
 from berth.errors import HostError
 
 KEPT_BYTES: Final = 200
-"""How much of its output is kept (GH §6.2)."""
+"""How much of each of its outputs is kept (GH §6.2)."""
 
 TERM_S: Final = 1.0
 """How long a program may take to end when it is told to; then it is killed."""
@@ -59,11 +62,13 @@ class Ended:
         status: Its exit status, negative for a signal.
         is_late: It was ended because its time was over.
         said: The beginning of what it printed.
+        complained: The end of its error output.
     """
 
     status: int
     is_late: bool
     said: bytes
+    complained: bytes = b""
 
 
 class Running(Protocol):
@@ -81,8 +86,8 @@ class Running(Protocol):
         """Send a signal to it and to all that it started."""
         ...
 
-    def bury(self) -> tuple[int | None, bytes]:
-        """Let go of it: its exit status, ``None`` while it runs, and what it said."""
+    def bury(self) -> tuple[int | None, bytes, bytes]:
+        """Let go of it: its exit status, ``None`` while it runs, what it said and complained of."""
         ...
 
 
@@ -135,8 +140,8 @@ async def ask_program(
         if not ended:
             with trio.move_on_after(END_LIMIT_S, shield=True):
                 await running.wait_dead()
-        status, said = running.bury()
-    return Ended(status=status or 0, is_late=is_late, said=said)
+        status, said, complained = running.bury()
+    return Ended(status=status or 0, is_late=is_late, said=said, complained=complained)
 
 
 async def _wait_end(running: Running, deadline_s: float) -> bool:
@@ -197,7 +202,7 @@ class _Start:
             self._command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             bufsize=0,
             env=self._environment,
             cwd="/",
@@ -226,24 +231,51 @@ class _Program:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         assert process.stdout is not None  # noqa: S101 - it is a pipe
-        self._pipe = process.stdout.fileno()
-        os.set_blocking(self._pipe, False)
+        assert process.stderr is not None  # noqa: S101 - the same
+        self._pipe, self._errors = process.stdout.fileno(), process.stderr.fileno()
+        for pipe in (self._pipe, self._errors):
+            os.set_blocking(pipe, False)
         self._pidfd = os.pidfd_open(process.pid)
-        self._said = bytearray()
+        self._said, self._complained = bytearray(), b""
 
     async def listen(self) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._hear_complaints)
+            await self._hear()
+
+    async def _hear_complaints(self) -> None:
+        """Keep the end of the error output, until there is no more."""
+        with _opened_nowhere() as nowhere:
+            while self._take_complaints(nowhere):
+                if len(self._complained) == KEPT_BYTES:
+                    with suppress(OSError):
+                        fcntl.fcntl(self._errors, fcntl.F_SETPIPE_SZ, CHUNK)
+                await trio.sleep(PACE_S)
+                await trio.lowlevel.wait_readable(self._errors)
+
+    def _take_complaints(self, nowhere: int) -> bool:
+        """Take the end of what is there for now; whether more may come."""
+        try:
+            rest = _count_ready(self._errors) - KEPT_BYTES
+            if rest > 0:
+                os.splice(self._errors, nowhere, rest, flags=os.SPLICE_F_NONBLOCK)
+            more = os.read(self._errors, CHUNK)
+        except BlockingIOError:
+            return True
+        self._complained = (self._complained + more)[-KEPT_BYTES:]
+        return bool(more)
+
+    async def _hear(self) -> None:
+        """Keep the beginning of what it prints, until it prints no more."""
         while len(self._said) < KEPT_BYTES:
             await trio.lowlevel.wait_readable(self._pipe)
             if not self._take():
                 return
         with suppress(OSError):
             fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, CHUNK)
-        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-        try:
+        with _opened_nowhere() as nowhere:
             while await self._throw_away(nowhere):
                 pass
-        finally:
-            os.close(nowhere)
 
     def _take(self) -> bool:
         """Take what is there for now; whether more may come."""
@@ -269,16 +301,33 @@ class _Program:
     def kill_group(self, number: int) -> None:
         _kill_group(self._process.pid, number)
 
-    def bury(self) -> tuple[int | None, bytes]:
+    def bury(self) -> tuple[int | None, bytes, bytes]:
         if len(self._said) < KEPT_BYTES:
             self._take()
+        with _opened_nowhere() as nowhere:
+            self._take_complaints(nowhere)
         os.close(self._pidfd)
-        assert self._process.stdout is not None  # noqa: S101 - it is a pipe
-        self._process.stdout.close()
+        _close_pipes(self._process)
         status = self._process.poll()
         if status is None:
             _reap_aside(self._process)
-        return status, bytes(self._said)
+        return status, bytes(self._said), self._complained
+
+
+@contextmanager
+def _opened_nowhere() -> Iterator[int]:
+    """What swallows everything."""
+    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        yield nowhere
+    finally:
+        os.close(nowhere)
+
+
+def _count_ready(pipe: int) -> int:
+    """How many bytes can be read from it now."""
+    answer = fcntl.ioctl(pipe, termios.FIONREAD, bytes(struct.calcsize("i")))
+    return int(struct.unpack("i", answer)[0])
 
 
 def _kill_group(pid: int, number: int) -> None:
@@ -286,8 +335,13 @@ def _kill_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
 
 
+def _close_pipes(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+
+
 def _reap_aside(process: subprocess.Popen[bytes]) -> None:
     """Wait in a thread of its own for what may take for ever to die."""
-    if process.stdout is not None:
-        process.stdout.close()
+    _close_pipes(process)
     threading.Thread(target=process.wait, name="berth-reaper", daemon=True).start()

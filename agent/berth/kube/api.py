@@ -17,6 +17,7 @@ import attrs
 from berth.errors import KubeError
 from berth.kube.slices import Slice
 from berth.kube.status import DeviceStatus
+from berth.kube.taintrules import TaintRule
 from berth.model.claim import Claim, ClaimRef
 
 CALL_LIMIT_S: Final = 20.0
@@ -98,11 +99,13 @@ class Node:
 
     Attributes:
         addresses: Internal and external IP addresses of its status.
+        kubelet_version: Of the kubelet that keeps its status; empty when it tells none.
     """
 
     name: str
     uid: str
     addresses: tuple[str, ...] = ()
+    kubelet_version: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -158,6 +161,13 @@ class KubeApi(Protocol):
         """Tell ``report`` of every change, the whole list first, until cancelled.
 
         Broken connections are mended inside; ``report`` must not block and must not raise.
+        """
+
+    async def list_taint_rules(self) -> tuple[TaintRule, ...]:
+        """All rules that taint devices; none where the server has no such thing.
+
+        Raises:
+            KubeError: 403 when the credentials may not list them, as a node's may not.
         """
 
     async def create_slice(self, wanted: Slice) -> Slice:

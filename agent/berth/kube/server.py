@@ -31,6 +31,7 @@ from berth.kube.credentials import Credentials
 from berth.kube.slices import Slice, slice_from_json, slice_json
 from berth.kube.sources import CredentialSettings, choose
 from berth.kube.status import DeviceStatus, claim_status_json, device_statuses
+from berth.kube.taintrules import PATHS, TaintRule, taint_rule_from_json
 from berth.kube.watcher import Listed, Watcher, list_all
 from berth.kube.watching import WatchEvent
 from berth.model.claim import Claim, ClaimRef
@@ -113,6 +114,18 @@ class KubeServer:
             report(_slice_event(event))
 
         await Watcher(self._client, SLICES, params=_selector(query), report=translate).run()
+
+    async def list_taint_rules(self) -> tuple[TaintRule, ...]:
+        """All rules that taint devices, by whichever form of them the server has."""
+        for path in PATHS:
+            try:
+                items, _ = await list_all(self._client, path, {})
+            except KubeError as error:
+                if error.status != 404:
+                    raise
+                continue
+            return _decoded(Request(method="GET", path=path), _taint_rules, items)
+        return ()
 
     async def create_slice(self, wanted: Slice) -> Slice:
         """Create a slice; returns it as the server stored it."""
@@ -270,6 +283,10 @@ def _slices(items: Sequence[Any]) -> tuple[Slice, ...]:
     return tuple(sorted(map(slice_from_json, items), key=lambda item: item.name))
 
 
+def _taint_rules(items: Sequence[Any]) -> tuple[TaintRule, ...]:
+    return tuple(rule for rule in map(taint_rule_from_json, items) if rule is not None)
+
+
 def _decoded(request: Request, decode: Callable[[Any], _T], value: Any) -> _T:
     try:
         return decode(value)
@@ -279,7 +296,8 @@ def _decoded(request: Request, decode: Callable[[Any], _T], value: Any) -> _T:
 
 def _node(value: Any) -> Node:
     metadata = fields.mapping(value, "metadata")
-    addresses = fields.mappings(fields.mapping(value, "status"), "addresses")
+    status = fields.mapping(value, "status")
+    addresses = fields.mappings(status, "addresses")
     return Node(
         name=fields.text(metadata, "name"),
         uid=fields.text(metadata, "uid"),
@@ -288,6 +306,7 @@ def _node(value: Any) -> Node:
             for item in addresses
             if fields.text(item, "type") in {"InternalIP", "ExternalIP"}
         ),
+        kubelet_version=fields.text(fields.mapping(status, "nodeInfo"), "kubeletVersion"),
     )
 
 

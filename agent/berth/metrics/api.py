@@ -23,12 +23,14 @@ from berth.kube.api import (
 )
 from berth.kube.slices import Slice
 from berth.kube.status import DeviceStatus
+from berth.kube.taintrules import TaintRule
 from berth.metrics.words import result_of_write
 from berth.model.claim import Claim, ClaimRef
 from berth.model.meter import Tally, Timing
 
 _CLAIMS: Final = "resourceclaims"
 _SLICES: Final = "resourceslices"
+_TAINT_RULES: Final = "devicetaintrules"
 
 _DONE: Final = {"create": "201"}
 # Status of an answer that was no refusal; of all others it is 200.
@@ -91,6 +93,11 @@ class MeteredApi:
             report(event)
 
         await self._server.watch_slices(query, told)
+
+    async def list_taint_rules(self) -> tuple[TaintRule, ...]:
+        """See `KubeApi`."""
+        with self._request("list", _TAINT_RULES):
+            return await self._server.list_taint_rules()
 
     async def create_slice(self, wanted: Slice) -> Slice:
         """See `KubeApi`."""

@@ -146,6 +146,9 @@ class NicMode(Enum):
 RETURNING: Final = "returning"
 """Reason of a device whose claim has ended and that is not at home yet."""
 
+RESTORE_FAILED: Final = "restore-failed"
+"""Reason of one that cannot be put back as it was; nobody gets it before."""
+
 
 @attrs.frozen(kw_only=True)
 class Exclusion:

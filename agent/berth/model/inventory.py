@@ -22,6 +22,7 @@ class Inventory:
         devices: What is to be published, in publication order.
         counter_sets: What devices may draw on, whether one does or not, ordered by name.
         warnings: What an operator should know of this snapshot, one sentence each.
+        has_uplink: It is known by which link the node is reached.
     """
 
     nics: tuple[Nic, ...] = ()
@@ -30,6 +31,7 @@ class Inventory:
     devices: tuple[Device, ...] = ()
     counter_sets: tuple[CounterSet, ...] = ()
     warnings: tuple[str, ...] = ()
+    has_uplink: bool = False
 
     @cached_property
     def nic_by_name(self) -> Mapping[str, Nic]:

@@ -21,7 +21,7 @@ import attrs
 from berth.errors import ClaimError
 from berth.kube.quantity import parse_quantity
 from berth.model.claim import Claim, ClaimRef, DeviceResult
-from berth.model.device import Nic, NicMode
+from berth.model.device import RESTORE_FAILED, RETURNING, Nic, NicMode
 from berth.model.edits import Edits, clash
 from berth.model.peripheral import VFIO_GPU, Peripheral
 from berth.nic.config.devicefacts import Target
@@ -32,7 +32,7 @@ from berth.node.snapshot import Snapshot
 CLOSED: Final = "not-connected"
 """Exclusion of free NICs while the runtime's NRI is not connected."""
 
-_PASSING: Final = frozenset({CLOSED, "restore-failed", "returning", "link-elsewhere"})
+_PASSING: Final = frozenset({CLOSED, RESTORE_FAILED, RETURNING, "link-elsewhere"})
 """Reasons that may be gone in a moment."""
 
 

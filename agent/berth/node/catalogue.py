@@ -6,7 +6,7 @@ Source: gpu-and-health.md §5.1, §6.5, §6.6.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 import trio
 
@@ -65,7 +65,8 @@ class Catalogue:
         await self._list(self._inventory.get())
         async with trio.open_nursery() as nursery:
             if self._inquiry is not None:
-                nursery.start_soon(self._follow_verdicts, self._inquiry)
+                for news in (self._inquiry.state, self._inquiry.settings):
+                    nursery.start_soon(self._follow_verdicts, self._inquiry, news)
             task_status.started()
             async for inventory in self._inventory.changes():
                 await self._list(inventory)
@@ -76,9 +77,9 @@ class Catalogue:
         self._listed = inventory
         self._tell()
 
-    async def _follow_verdicts(self, inquiry: Inquiry) -> None:
+    async def _follow_verdicts(self, inquiry: Inquiry, news: Latest[Any]) -> None:
         """Tell at once what a verdict changes: nothing has to be looked at or written for it."""
-        async for _ in inquiry.state.changes():
+        async for _ in news.changes():
             if inquiry.closed(self._listed) != self._closed:
                 self._tell()
 

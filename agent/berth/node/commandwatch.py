@@ -75,7 +75,6 @@ class CommandWatch:
         launch: Launch = start_program,
     ) -> None:
         self.rounds = Rounds(reports, source=SOURCE, limit=LIMIT)
-        self._reports = reports
         self._inventory = inventory
         self._commands = commands
         self._terms = terms
@@ -104,8 +103,6 @@ class CommandWatch:
             if one.identity in commands and one.exclusion is None and one.unhealthy != ABSENT
         }
         self._known = {identity: commands[identity] for identity in devices}
-        for identity in self._known.keys() - before.keys():
-            self._reports.unasked(identity, SOURCE, "its command has not answered yet")
         self.rounds.watch(
             {
                 identity: self._watched(identity, terms.of_peripheral(one))
@@ -143,7 +140,10 @@ class CommandWatch:
                 return Unanswerable(why=str(error))
             raise
         answer = Answer(
-            status=ended.status, late_s=deadline_s if ended.is_late else None, said=ended.said
+            status=ended.status,
+            late_s=deadline_s if ended.is_late else None,
+            said=ended.said,
+            complained=ended.complained,
         )
         found = command_findings(command[0], answer)
         return Unanswerable(why=found) if isinstance(found, str) else found

@@ -2,7 +2,7 @@
 
 A GPU that NVML has listed in this boot stays listed when it is lost, under its names and ids, so
 that its holder and the scheduler are told; of device nodes their number in their group stays. That
-ends by itself at a reboot, or never; this ends it sooner.
+ends by itself at a reboot, or never; this ends it sooner. What spoke against the device goes too.
 
 Source: gpu-and-health.md §1.2, §4.
 """
@@ -36,7 +36,7 @@ async def forget(
 
     Args:
         name: As in slices.
-        forgotten: Called with the identity of a GPU that is not remembered any more.
+        forgotten: Called with the identity of what is not remembered any more.
 
     Returns:
         What was done, as a sentence without its end.
@@ -54,13 +54,16 @@ async def forget(
     if one is not None:
         _require_free([one], ledger)
         raise _seen(name)
-    if not await stock.forget(name):
+    gone = await stock.forget(name)
+    if not gone:
         nic = name in inventory.nic_by_name
         raise ConfigError(
             f"device {name}",
             "is a NIC, of which nothing is remembered" if nic else "is not known here",
             mend="`berth devices` shows what there is",
         )
+    for identity in gone:
+        forgotten(identity)
     return f"{name} is forgotten: its number in its group is free"
 
 

@@ -23,6 +23,7 @@ from berth.kube.api import (
 )
 from berth.kube.slices import Slice
 from berth.kube.status import DeviceStatus
+from berth.kube.taintrules import TaintRule
 from berth.model.claim import Claim, ClaimRef
 from berth.runtime.backoff import BackOff
 from berth.runtime.latest import Latest
@@ -87,6 +88,10 @@ class Gateway:
     ) -> NoReturn:
         """See `KubeApi`."""
         await self._now().watch_slices(query, report)
+
+    async def list_taint_rules(self) -> tuple[TaintRule, ...]:
+        """See `KubeApi`."""
+        return await self._now().list_taint_rules()
 
     async def create_slice(self, wanted: Slice) -> Slice:
         """See `KubeApi`."""

@@ -121,6 +121,11 @@ class Health:
         self._cases.report(subject, source, findings, asked=asked, at=self._now())
         self._stirred.set()
 
+    def expect(self, subject: str, source: str) -> None:
+        """See `Reports`."""
+        self._cases.expect(subject, source, at=self._now())
+        self._stirred.set()
+
     def unasked(self, subject: str, source: str, why: str) -> None:
         """See `Reports`."""
         self._cases.unasked(subject, source, why, at=self._now())
@@ -195,7 +200,8 @@ class Health:
     async def clear(self, name: str, code: str = "") -> tuple[str, ...]:
         """Drop what a person said against a device, or every cause of one code, whoever named it.
 
-        Whoever named such a cause has to ask anew before the device counts as well.
+        Whoever named such a cause has to ask anew before the device counts as well. What was found
+        against a whole is cleared there, for all its parts, unless no device is the whole.
 
         Returns:
             The codes that were dropped; empty when there was nothing to drop.
@@ -209,7 +215,12 @@ class Health:
         def drops(cause: Cause) -> bool:
             return cause.finding.code == code if code else cause.source == OPERATOR
 
-        each = self._cases.courses_of(name)
+        devices = {one.subject: called for called, one in self._cases.devices.items()}
+        each = [
+            (subject, course)
+            for subject, course in self._cases.courses_of(name)
+            if devices.get(subject, name) == name
+        ]
         subjects = [subject for subject, course in each if any(map(drops, course.causes))]
         dropped = {c.finding.code for _, course in each for c in course.causes if drops(c)}
 

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 import attrs
 import trio
 
+from berth.health.fold import REFUSED
 from berth.health.taints import Rules, closes
 from berth.health.verdict import UNASKED, HealthState, Verdict
 from berth.model.inventory import Inventory
@@ -22,6 +23,8 @@ ASK_S: Final = 2.0
 
 PATIENCE_S: Final = 5.0
 """How long after a start devices may take to answer for the first time."""
+
+_UNHEARD: Final = frozenset({UNASKED.reason, REFUSED})
 
 
 class Judges(Protocol):
@@ -42,12 +45,20 @@ class Inquiry:
 
     Args:
         rules: What an operator lets verdicts do.
+
+    Attributes:
+        settings: The same, as it is set now.
     """
 
     def __init__(self, health: Judges, rules: Rules) -> None:
         self.state = health.state
-        self.rules = rules
+        self.settings = Latest(rules)
         self._health = health
+
+    @property
+    def rules(self) -> Rules:
+        """What an operator lets verdicts do now."""
+        return self.settings.get()
 
     def fitness(self, answers: Mapping[str, Verdict] | None = None) -> Fitness:
         """How devices are now.
@@ -79,7 +90,7 @@ class Inquiry:
         return {name: answers.get(name, self.state.get().of(name)) for name in wanted}
 
     async def wait_asked(self, names: Callable[[], Iterable[str]]) -> None:
-        """Wait until of devices more is known than that nobody has asked them; `PATIENCE_S` long.
+        """Wait until devices were asked, for `PATIENCE_S`; who cannot ask yet may in a moment.
 
         A start would else tell of each that nobody knows how it is, and take it back in a moment.
 
@@ -88,7 +99,7 @@ class Inquiry:
         """
         with trio.move_on_after(PATIENCE_S):
             await self.state.wait_value(
-                lambda state: all(state.of(name).reason != UNASKED.reason for name in names())
+                lambda state: all(state.of(name).reason not in _UNHEARD for name in names())
             )
 
     async def require(self, names: Collection[str]) -> Fitness:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import attrs
 
 from berth.config.nicgroup import Attach, NicGroup
-from berth.model.device import RETURNING, Attribute, Device, Exclusion, NicMode
+from berth.model.device import RESTORE_FAILED, RETURNING, Attribute, Device, Exclusion, NicMode
 from berth.model.peripheral import ABSENT, Peripheral
 from berth.nic.facts import companions
 from berth.nic.listing import Terms, list_absent, list_nic, terms_of
@@ -153,7 +153,7 @@ def _unrestored(given: GivenDevice, holding: Holding) -> str:
     if nic is None or nic.stage is not Stage.RETURNING:
         return ""
     if nic.fault:
-        return "restore-failed"
+        return RESTORE_FAILED
     return "" if holding.is_living else RETURNING
 
 

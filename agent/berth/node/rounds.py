@@ -119,7 +119,8 @@ class Rounds:
     def watch(self, subjects: Mapping[str, Watched], *, of: Iterable[str] = ()) -> None:
         """This is all that is watched from now on.
 
-        A new subject is probed at once; one whose probe alone is another, when it is due.
+        A new subject is probed at once, and nobody knows how it is before it has answered, whatever
+        others say; one whose probe alone is another is probed when it is due.
 
         Args:
             of: What there is, watched or not. What another life found against one that is not
@@ -132,6 +133,8 @@ class Rounds:
                 self._reports.retire(name, self._source)
         for name, watched in subjects.items():
             known = self._subjects.get(name)
+            if known is None or known.watched is None:
+                self._reports.expect(name, self._source)
             if known is None:
                 self._subjects[name] = _Subject(watched, Turn(terms=watched.terms))
                 continue

@@ -15,7 +15,15 @@ import attrs
 
 from berth.config.nic import NicTable
 from berth.config.nicgroup import Attach, NicGroup
-from berth.model.device import RETURNING, CounterSet, Exclusion, Nic, NicKind, NicMode
+from berth.model.device import (
+    RESTORE_FAILED,
+    RETURNING,
+    CounterSet,
+    Exclusion,
+    Nic,
+    NicKind,
+    NicMode,
+)
 from berth.model.names import device_name, printable
 from berth.model.peripheral import Door, Peripheral
 from berth.nic.exclusion import Circumstances, exclude
@@ -183,7 +191,7 @@ def _against_held(
 def _on_its_way(holding: Holding) -> Exclusion:
     """Why a device is not free although its claim is over."""
     if holding.fault:
-        return Exclusion(reason="restore-failed", detail=holding.fault)
+        return Exclusion(reason=RESTORE_FAILED, detail=holding.fault)
     return Exclusion(reason=RETURNING, detail=f"from {', '.join(holding.holders)}")
 
 

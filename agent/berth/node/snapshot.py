@@ -2,7 +2,8 @@
 
 Devices that a living claim holds never leave the slices: what is published is what exists and is
 offered, and what is held. A held device says what it said when it was prepared; a parent that takes
-no new claims stays with the slots that it has given out.
+no new claims stays with the slots that it has given out. What cannot be put back as it was stays
+with a taint, until it is.
 
 Source: network.md §1.2, §2.3; daemon.md §4.
 """
@@ -13,8 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
+from berth.health.taints import FAULT, NO_SCHEDULE
 from berth.host.scan import HostScan
-from berth.model.device import Exclusion, NicMode
+from berth.model.device import RESTORE_FAILED, Exclusion, NicMode, Taint
 from berth.model.inventory import Inventory
 from berth.model.names import printable
 from berth.model.peripheral import Peripheral
@@ -88,6 +90,7 @@ def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
                 *outlook.remarks,
                 *_remarks(seen, held, outlook, around),
             ),
+            has_uplink=bool(around.uplinks),
         ),
         facts={
             one.name: device_facts(
@@ -151,10 +154,12 @@ def _product(found: Found, topology: Topology) -> str:
 
 
 def _holds(held: Mapping[str, Holding], outlook: Outlook) -> Iterator[Held]:
-    """Everything that a living holder has alone, wherever it is, if claims were offered it."""
+    """What one holder has alone, wherever it is, or has not given back, if claims may have it."""
     for identity, holding in held.items():
         first = holding.first
-        if holding.is_parent or not holding.is_living or not first.is_published:
+        if holding.is_parent or not first.is_published:
+            continue
+        if not holding.is_living and not holding.fault:
             continue
         if holding.name not in outlook.refused:
             yield Held(
@@ -163,8 +168,16 @@ def _holds(held: Mapping[str, Holding], outlook: Outlook) -> Iterator[Held]:
                 type=first.type,
                 group=holding.group,
                 attributes=first.attributes,
-                taints=() if first.given is None else (taint_of_plugin(outlook.driver),),
+                taints=tuple(_taints(holding, outlook.driver)),
             )
+
+
+def _taints(holding: Holding, driver: str) -> Iterator[Taint]:
+    """What keeps claims from it; its holder tells nobody how it is before it is told as sick."""
+    if not holding.is_living:
+        yield Taint(key=f"{driver}/{FAULT}", value=RESTORE_FAILED, effect=NO_SCHEDULE)
+    elif holding.first.given is not None:
+        yield taint_of_plugin(driver)
 
 
 def _others(given: Iterable[Given]) -> tuple[Given, ...]:

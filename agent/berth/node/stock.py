@@ -18,7 +18,7 @@ import trio
 
 from berth.config.generic import GenericGroup
 from berth.errors import BerthError
-from berth.generic.identity import Memory, forgotten
+from berth.generic.identity import Memory, forgotten, owner
 from berth.generic.matching import wanted
 from berth.generic.survey import survey
 from berth.host.devnodes import NodeReader
@@ -162,19 +162,20 @@ class Stock:
         """Something changed; a look follows soon. Never blocks."""
         self._asked.set()
 
-    async def forget(self, name: str) -> bool:
+    async def forget(self, name: str) -> frozenset[str]:
         """Drop what is remembered of a device that is not there.
 
         Returns:
-            Whether something was.
+            The identities of what was so called; empty if nothing was.
 
         Raises:
             HostError: The disk refused; it is still remembered.
         """
-        if forgotten(self._memory.value, name) == self._memory.value:
-            return False
-        await self._memory.change(lambda memory: forgotten(memory, name))
-        return True
+        before = self._memory.value
+        after = forgotten(before, name)
+        if after != before:
+            await self._memory.change(lambda memory: forgotten(memory, name))
+        return frozenset(owner(key) for key in before.indexes.keys() - after.indexes.keys())
 
     def decide(self, auto: Door) -> None:
         """Settle what ``door = "auto"`` comes to, for devices that are free."""

@@ -15,10 +15,11 @@ from berth.kube.server import open_server
 from berth.kube.slices import Slice
 from berth.kube.sources import CredentialSettings
 from berth.kube.status import DeviceStatus
+from berth.kube.taintrules import TaintRule
 from berth.model.claim import ClaimRef
 from berth.rehearsal.apiserver.callers import Caller, Role
 from berth.rehearsal.apiserver.faults import Fault, Refuse
-from berth.rehearsal.apiserver.resources import CLAIMS, NODES, PODS, SLICES
+from berth.rehearsal.apiserver.resources import CLAIMS, NODES, PODS, SLICES, TAINT_RULES
 from berth.rehearsal.apiserver.server import kubeconfig_json
 from tests.integration.kube.conftest import Bench
 
@@ -87,6 +88,40 @@ async def test_claim_that_stays_unrelated_is_told_so(bench: Bench) -> None:
     assert lasting.value.reason == NOT_RELATED
     assert denied.value.reason == "Forbidden"
     assert len(bench.server.seen) == 8
+
+
+@pytest.mark.parametrize("served", [True, False])
+async def test_taint_rules_are_read_in_the_form_that_is_served(bench: Bench, served: bool) -> None:
+    """A rule without a selector is for nothing; a server without rules has none."""
+
+    selector = {"driver": "berth.dev", "pool": "n", "device": "nic-1"}
+    taint = {"key": "ops.example/repair", "effect": "NoSchedule"}
+    for name, spec in (
+        ("hits", {"deviceSelector": selector, "taint": taint}),
+        ("any", {"deviceSelector": {}, "taint": taint}),
+        ("tried-out", {"taint": taint}),
+    ):
+        bench.server.put(TAINT_RULES, {"metadata": {"name": name}, "spec": spec})
+    if not served:
+        bench.server.faults.append(Fault(action=Refuse(status=404, message="no such resource")))
+
+    rules = await bench.api.list_taint_rules()
+
+    hits = TaintRule(name="hits", taint=taint, **selector)
+    assert set(map(repr, rules)) == (
+        set(map(repr, (hits, TaintRule(name="any", taint=taint)))) if served else set()
+    )
+    assert len(bench.server.seen) == (1 if served else 2)
+
+
+async def test_taint_rules_that_may_not_be_read_are_a_refusal(bench: Bench) -> None:
+    """Whoever asks tells it; a node's own certificate has no such right."""
+
+    bench.server.faults.append(Fault(action=Refuse(status=403, message="no right")))
+
+    with pytest.raises(KubeError) as error:
+        await bench.api.list_taint_rules()
+    assert error.value.status == 403
 
 
 async def test_claim_that_is_gone_or_replaced_is_told_apart(bench: Bench) -> None:

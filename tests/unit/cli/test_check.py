@@ -151,6 +151,8 @@ def test_check_for_programs(berth: Berth, config: Path, machine: Path) -> None:
 
     assert ran.code == 1
     assert (document["config"], document["faults"], document["warnings"]) == (str(config), 1, 1)
+    assert {*document} == {"config", "refused", "faults", "warnings", "lines", "groups"}
+    assert document["refused"] is False
     assert {*document["lines"][0]} == {"topic", "level", "text", "mend"}
     assert [line["text"] for line in document["lines"] if line["level"] == "fault"] == [
         "/var/run/nri/nri.sock: there is no socket"

@@ -18,7 +18,7 @@ SICK = {"status": "unhealthy", "reason": "fan-broken"}
 def view(*, without: str = "") -> dict[str, Any]:
     """What the daemon tells of the scene, less one device."""
     whole = health_view(HEALTH, INVENTORY, courses_of)
-    return {"devices": [one for one in whole["devices"] if one["name"] != without]}
+    return {**whole, "devices": [one for one in whole["devices"] if one["name"] != without]}
 
 
 def test_list_shows_verdicts_and_what_speaks_against_each(berth: Berth, daemon: Serve) -> None:
@@ -35,7 +35,7 @@ def test_list_of_one_device_asks_for_it(berth: Berth, daemon: Serve) -> None:
     """Nobody is left out then."""
 
     uplink = view()["devices"][0]
-    asked = daemon({"health.list": {"devices": [uplink]}})
+    asked = daemon({"health.list": {"warnings": [], "devices": [uplink]}})
     ran = berth("health", "list", "eth0")
 
     assert asked[0]["device"] == "eth0"
@@ -55,9 +55,10 @@ def test_list_for_programs(berth: Berth, daemon: Serve) -> None:
 def test_list_of_nothing_says_so(berth: Berth, daemon: Serve) -> None:
     """Degraded devices are no finding, and neither is an empty node."""
 
-    daemon({"health.list": {"devices": []}})
+    daemon({"health.list": {"warnings": ["nic0 is not here"], "devices": []}})
     ran = berth("health")
     assert (ran.code, ran.out) == (0, "no device is watched\n")
+    assert ran.err == "warning: nic0 is not here\n"
 
 
 def test_degraded_device_is_no_finding(berth: Berth, daemon: Serve) -> None:

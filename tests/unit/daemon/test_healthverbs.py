@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from berth.daemon.healthverbs import HealthVerbs
 from berth.daemon.operator import Operator
@@ -48,7 +49,7 @@ async def ask(node: Parts, verb: str, **request: Any) -> Mapping[str, Any]:
     async def tell(_event: Mapping[str, Any]) -> None:
         await trio.lowlevel.checkpoint()
 
-    verbs = HealthVerbs(node.care.health, node.held.discovery.inventory)
+    verbs = HealthVerbs(node.care, node.held.discovery.inventory)
     return await verbs.verbs()[verb](request, tell)
 
 
@@ -116,6 +117,36 @@ async def test_clear_with_a_reason_asks_the_device_anew(node: Parts) -> None:
     assert told["done"] == "modem-0: no-answer cleared"
     assert (told["verdict"]["status"], told["verdict"]["reason"]) == ("unhealthy", "other")
     assert told["verdict"]["causes"] == 2
+
+
+async def test_clear_of_a_part_leaves_what_is_of_the_whole(node: Parts) -> None:
+    """Other parts would get it back by that; the refusal says where it is cleared."""
+
+    part = attrs.evolve(MODEM, identity=f"{MODEM.identity}/1", name="modem-0-1", path="")
+    node.held.discovery.inventory.set(Inventory(peripherals=(MODEM, part)))
+    await wait_all_tasks_blocked()
+    for device, reason in (("modem-0", "smell"), ("modem-0-1", "odd")):
+        await ask(node, "health.set", device=device, reason=reason)
+
+    told = await ask(node, "health.clear", device="modem-0-1")
+    assert (told["done"], told["verdict"]["reason"]) == ("modem-0-1: odd cleared", "smell")
+
+    with pytest.raises(ConfigError, match="has no cause smell; name one: smell of modem-0"):
+        await ask(node, "health.clear", device="modem-0-1", reason="smell")
+    assert node.care.health.verdict("modem-0").reason == "smell"
+
+
+async def test_what_no_device_is_the_whole_of_is_cleared_by_its_parts(node: Parts) -> None:
+    """Two ports of a NIC have one function, which has no name of its own."""
+
+    port = attrs.evolve(NIC, identity=f"{NIC.identity}/0")
+    node.held.discovery.inventory.set(Inventory(nics=(port,)))
+    await wait_all_tasks_blocked()
+    node.care.health.report(NIC.identity, "probe", (SICK,))
+
+    told = await ask(node, "health.clear", device=port.name, reason="no-answer")
+
+    assert told["done"] == f"{port.name}: no-answer cleared"
 
 
 @pytest.mark.parametrize(

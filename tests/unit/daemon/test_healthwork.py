@@ -6,11 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import attrs
+import pytest
 import trio
+from trio.testing import MockClock
 
+from berth.config.health import DeviceTimes
 from berth.config.xid import XidTable
+from berth.daemon.healthwork import REMARK_S
 from berth.daemon.parts import Parts
-from berth.health.verdict import Status, Verdict
+from berth.health.verdict import UNASKED, Status, Verdict
 from berth.host.nvml.values import EventKind, NvmlEvent
 from berth.model.edits import DeviceNode, Edits, NodeType
 from berth.model.inventory import Inventory
@@ -55,7 +59,7 @@ async def test_commands_are_asked(parts: Parts, nursery: trio.Nursery, tmp_path:
     says.write_text("sleep 0.2; exit 0\n")
     see(parts, DEVICE)
     await nursery.start(parts.care.run)
-    early = await wait_verdict(parts, lambda now: "has not answered yet" in now.message)
+    early = await wait_verdict(parts, lambda now: now.message == UNASKED.message)
     assert early.status is Status.UNKNOWN
     await wait_verdict(parts, lambda now: now.status is Status.HEALTHY)
 
@@ -67,8 +71,32 @@ async def test_commands_are_asked(parts: Parts, nursery: trio.Nursery, tmp_path:
     assert found.message.startswith("no carrier (since ")
 
 
-async def test_times_follow_a_reload(parts: Parts) -> None:
-    """What verdicts may do is as it was at the start, and is told so."""
+async def test_name_that_no_device_has_is_told_once(
+    parts: Parts, nursery: trio.Nursery, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A minute after the start, since drivers bring their devices late; a reload tells no more."""
+    names = (DEVICE.name, "modem-9")
+    health = attrs.evolve(
+        parts.config.health, devices=tuple(DeviceTimes(name=name) for name in names)
+    )
+    see(parts, DEVICE)
+    parts.reload(attrs.evolve(parts.config, health=health))
+    await nursery.start(parts.care.run)
+    await trio.sleep(REMARK_S - 1)
+    assert "modem-9" not in caplog.text
+    await trio.sleep(2)
+    parts.reload(attrs.evolve(parts.config, health=attrs.evolve(health, recover_after_s=9)))
+    await trio.sleep(2 * REMARK_S)
+
+    (remark,) = parts.care.remarks()
+    assert remark.startswith("[[health.device]] names modem-9, and no device here is so called")
+    assert [each.getMessage() for each in caplog.records if remark in str(vars(each))] == [
+        "configuration"
+    ]
+
+
+async def test_times_and_what_verdicts_do_follow_a_reload(parts: Parts) -> None:
+    """Whoever publishes is woken by it, though no device has changed."""
     before = parts.config.health
     times = attrs.evolve(before.generic, interval_s=7)
     health = attrs.evolve(before, generic=times, evict=("lost",))
@@ -76,7 +104,9 @@ async def test_times_follow_a_reload(parts: Parts) -> None:
     parts.reload(attrs.evolve(parts.config, health=health))
 
     assert parts.care.terms.get().of_peripheral(DEVICE).interval_s == 7
-    assert parts.config.health == attrs.evolve(before, generic=times)
+    assert parts.config.health == health
+    assert parts.inquiry.rules.evict == frozenset({"lost"})
+    assert parts.inquiry.settings.version == 1
 
 
 async def test_other_classes_of_xids_count_from_the_reload_on(

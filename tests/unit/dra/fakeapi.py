@@ -22,6 +22,7 @@ from berth.kube.api import (
 )
 from berth.kube.slices import Slice
 from berth.kube.status import DeviceStatus
+from berth.kube.taintrules import TaintRule
 from berth.model.claim import Claim, ClaimRef
 
 
@@ -40,6 +41,7 @@ class FakeApi:
         )
         self.nodes = {node.name: node for node in nodes}
         self.slices: dict[str, Slice] = {}
+        self.taint_rules: tuple[TaintRule, ...] = ()
         self.requests: list[tuple[str, float]] = []
         self.reads = 0
         self.refuse: Callable[[str, Slice], None] = lambda _verb, _slice: None
@@ -90,6 +92,11 @@ class FakeApi:
         """Give the slices."""
         await self._read()
         return self._matching(query)
+
+    async def list_taint_rules(self) -> tuple[TaintRule, ...]:
+        """Give the rules."""
+        await self._read()
+        return self.taint_rules
 
     async def watch_slices(
         self, query: SliceQuery, report: Callable[[SliceEvent], None]

@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 import pytest
 
-from berth.dra.tainting import TAINTS_LIMIT, foreign_taints, untainted, without_notes
+from berth.dra.tainting import TAINTS_LIMIT, foreign_taints, ruled, untainted, without_notes
+from berth.kube.taintrules import TaintRule
 from berth.model.device import Device, Taint
 from tests.unit.dra.shelf import Shelf, nic, nics
 
@@ -129,6 +130,33 @@ def test_taint_of_another_is_left_alone() -> None:
     assert shelf.sync(nics(129)) == []
     shelf.editions.clear()
     assert shelf.sync(nics(129)) == []
+
+
+def test_rules_of_the_cluster_are_told_by_what_they_hit() -> None:
+    """Each once, with the devices that it is for; those of others are nobody's business here."""
+
+    shelf = Shelf()
+    shelf.sync(nics(8))
+    taint = {key: FOREIGN[key] for key in ("key", "value", "effect")}
+
+    def rule(name: str, **selector: str) -> TaintRule:
+        return TaintRule(name=name, taint=taint, **selector)
+
+    told = ruled(
+        (
+            rule("one", driver="berth.dev", pool="worker-7/nic", device="nic-0003"),
+            rule("all"),
+            rule("another-driver", driver="other.dev"),
+            rule("another-pool", pool="worker-8/nic", device="nic-0003"),
+        ),
+        shelf.slices.values(),
+    )
+
+    some = "nic-0000, nic-0001, nic-0002, nic-0003, nic-0004 and 3 more"
+    assert told == tuple(
+        f"DeviceTaintRule {name} taints {names}: ops.example/repair=tuesday:NoSchedule"
+        for name, names in (("one", "nic-0003"), ("all", some))
+    )
 
 
 def test_taint_of_another_stays_when_its_device_is_written() -> None:

@@ -82,6 +82,11 @@ def test_what_nobody_is_offered_is_not_watched() -> None:
             Answer(status=3, said=b"usage: ok NODE"),
             "/opt/ok ended with status 3, which is neither 0, 1 nor 2: usage: ok NODE",
         ),
+        (Answer(status=1, said=b"no carrier\n", complained=b"set -x\n"), "no carrier"),
+        (
+            Answer(status=3, complained=b"\xa9tte\n 3: \x1b[1mmmcli: not found\n\n"),
+            r"/opt/ok ended with status 3, which is neither 0, 1 nor 2: 3: \x1b[1mmmcli: not found",
+        ),
         (Answer(status=-11), "/opt/ok was ended by signal SIGSEGV"),
         (Answer(status=-99), "/opt/ok was ended by signal 99"),
         (

@@ -12,6 +12,7 @@ from berth.health.course import (
     HOLD_LIMIT_S,
     PROBES,
     QUIET_S,
+    Asker,
     Course,
     Flapping,
     asked_of,
@@ -184,6 +185,39 @@ def test_source_that_cannot_ask_says_since_when() -> None:
     assert (asker.refused, asker.refused_at) == ("no reason was given", at(5))
     assert codes(course) == ["xid-48"]
     assert not heard(course, s=12).askers["nvml"].refused
+
+
+@pytest.mark.parametrize("pace_s", [1, 60])
+def test_source_that_knows_in_each_other_turn_is_not_told_each_time(pace_s: int) -> None:
+    """After some changes it counts as one that cannot ask, until it has answered for a while."""
+
+    course, changes, before = Course(), 0, False
+    for number in range(3600 // pace_s):
+        s = number * pace_s
+        course = settled(course, s)
+        course = course.unasked("nvml", "asleep", at(s)) if number % 2 else heard(course, s=s)
+        refused = bool(course.askers["nvml"].refused)
+        changes, before = changes + (refused is not before), refused
+
+    assert (before, changes) == (True, 5)
+    for s in range(3600, 3600 + int(HOLD_LIMIT_S) + 1, 100):
+        course = settled(heard(course, s=s), s)
+    assert course.askers["nvml"] == Asker(confirmed=at(s))
+
+
+def test_refusal_that_is_over_after_flapping_tells_when_it_is_forgotten() -> None:
+    """It is due by time alone, once there were enough answers; another refusal begins anew."""
+
+    course = attrs.evolve(Course(), flapping=Flapping(changes=(0.0,), doublings=1))
+    course = course.unasked("nvml", "asleep", at(10))
+    for s in (20, 30, 40):
+        course = heard(course, s=s)
+
+    assert due_s(course) == 20 + 2 * HOLD_S
+    assert settled(course, 79).askers["nvml"].refused == "asleep"
+    assert settled(course, 80).askers["nvml"] == Asker(confirmed=at(40))
+    again = heard(course.unasked("nvml", "asleep", at(50)), s=60)
+    assert settled(again, 80).askers["nvml"].refused_at == at(10)
 
 
 def test_more_than_four_changes_in_five_minutes_double_the_hold_time() -> None:

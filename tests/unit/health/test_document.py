@@ -79,14 +79,16 @@ def test_flapping_goes_on_after_a_restart_and_ends_with_the_boot() -> None:
     assert restarted(course, boot="another").flapping == Flapping()
 
 
-def test_same_is_blind_to_age_alone() -> None:
-    """So that time that goes by is nothing to write down."""
+def test_same_is_blind_to_age_and_words_alone() -> None:
+    """So that time that goes by, or another number in each turn, is nothing to write down."""
 
     course = heard(Course(), SICK, s=0)
     kept = kept_of({GPU: course}, boot_id="this", at=at(1))
 
     assert same(kept, kept_of({GPU: course}, boot_id="this", at=at(500)))
-    other = heard(course, attrs.evolve(SICK, message="worse"), s=2)
+    other = heard(course, attrs.evolve(SICK, message="81 degrees"), s=2)
+    assert same(kept, kept_of({GPU: other}, boot_id="this", at=at(2)))
+    other = heard(course, attrs.evolve(SICK, code="xid-79"), s=2)
     assert not same(kept, kept_of({GPU: other}, boot_id="this", at=at(2)))
     assert not same(None, kept)
 

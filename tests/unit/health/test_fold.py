@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from berth.health.course import Course, Flapping, Moment
 from berth.health.finding import MESSAGE_LIMIT, Severity
-from berth.health.fold import EXPIRED, ended, expires_s, fold, shown
+from berth.health.fold import EXPIRED, REFUSED, ended, expires_s, fold, shown
 from berth.health.verdict import UNASKED, Status
 from tests.unit.health.moments import EPOCH, LOST, MUTE, SICK, TERMS, WORN, at, heard
 
@@ -27,6 +27,17 @@ def test_never_asked_is_unknown() -> None:
         assert (verdict.status, verdict.reason) == (Status.UNKNOWN, UNASKED.reason)
         assert verdict.observed_s == 0
         assert verdict.timeout_s == TERMS.timeout_s
+
+
+def test_nobody_is_well_before_all_have_answered_who_are_going_to_ask() -> None:
+    """One of two sources may know of a fault; what is expected of one that asks is no change."""
+
+    course = heard(Course().expected("bus"), s=0)
+    assert fold((course,), TERMS, at(1)).reason == UNASKED.reason
+
+    course = heard(course, s=2, source="bus")
+    assert fold((course,), TERMS, at(3)).status is Status.HEALTHY
+    assert course.expected("bus") is course
 
 
 def test_answer_without_findings_is_healthy() -> None:
@@ -114,7 +125,7 @@ def test_source_that_cannot_ask_makes_it_unknown_at_once() -> None:
     course = heard(Course(), WORN, s=0).unasked("nvml", "the session was released", at(2))
 
     verdict = fold((course,), TERMS, at(3))
-    assert (verdict.status, verdict.reason) == (Status.UNKNOWN, UNASKED.reason)
+    assert (verdict.status, verdict.reason) == (Status.UNKNOWN, REFUSED)
     assert "the session was released" in verdict.message
     assert "reset it soon" in verdict.message
     assert verdict.severity is Severity.DEGRADED

@@ -269,6 +269,7 @@ async def test_watch_that_breaks_is_counted_and_told_on() -> None:
     assert traffic.watch_restarts.series() == {("resourceslices",): 1}
     assert (await api.get_node("n"), api.identity) == (server.nodes["n"], server.identity)
     assert await api.list_slices(query) == ()
+    assert await api.list_taint_rules() == ()
     assert await api.server_version() == server.version
     assert api.local_endpoints() == ()
 

@@ -30,11 +30,13 @@ class Reported:
 
     Attributes:
         healing: What is named no more and stands still, of every subject.
+        expected: Subjects that a source was going to ask, and the source.
     """
 
     def __init__(self) -> None:
         self.healing: tuple[Finding, ...] = ()
         self.told: list[Told] = []
+        self.expected: list[tuple[str, str]] = []
         self.findings: dict[tuple[str, str], tuple[Finding, ...]] = {}
 
     def report(
@@ -49,6 +51,10 @@ class Reported:
             message=found[-1].message if found else "",
             asked=asked,
         )
+
+    def expect(self, subject: str, source: str) -> None:
+        """Keep it."""
+        self.expected.append((subject, source))
 
     def unasked(self, subject: str, source: str, why: str) -> None:  # noqa: ARG002 - as given
         """Keep it."""

@@ -88,7 +88,7 @@ async def status(scene: Scene, nursery: trio.Nursery) -> AsyncIterator[ClaimStat
         (SICK, ("False", "Xid79", "it fell off the bus; reboot")),
         (attrs.evolve(SICK, reason="no-answer"), ("False", "NoAnswer", SICK.message)),
         (attrs.evolve(SICK, reason="9-lives"), ("False", "Unhealthy", SICK.message)),
-        (SILENT, ("Unknown", "Unasked", "it cannot be asked: off")),
+        (SILENT, ("Unknown", "CannotAsk", "it cannot be asked: off")),
     ],
 )
 @pytest.mark.parametrize("record", [NET, SERIAL, claim_record(None)])

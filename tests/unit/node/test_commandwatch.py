@@ -53,10 +53,11 @@ class Program:
             self._status = -number
             self._dead.set()
 
-    def bury(self) -> tuple[int | None, bytes]:
+    def bury(self) -> tuple[int | None, bytes, bytes]:
         """It is no more."""
         self._world.running -= 1
-        return (self._status if self._dead.is_set() else None), self._script.said
+        status = self._status if self._dead.is_set() else None
+        return status, self._script.said, self._script.complained
 
 
 @attrs.frozen(kw_only=True)
@@ -70,6 +71,7 @@ class Script:
 
     status: int = 0
     said: bytes = b""
+    complained: bytes = b""
     takes_s: float = 1.0
     is_undead: bool = False
     missing: int = 0
@@ -162,9 +164,9 @@ async def test_device_is_unknown_until_its_command_has_answered(
     await nursery.start(bed.watch.run)
     await trio.sleep(125)
 
-    assert bed.codes(0) == [("unasked",), (), (), ()]
-    assert bed.messages(0)[0] == "its command has not answered yet"
-    assert [each.asked for each in bed.reports.told] == [False, True, True, True]
+    assert bed.reports.expected == [(modem(0).identity, SOURCE)]
+    assert bed.codes(0) == [(), (), ()]
+    assert all(each.asked for each in bed.reports.told)
     assert bed.world.starts("modem-0") == [0, 60, 120]
 
 
@@ -174,6 +176,11 @@ async def test_device_is_unknown_until_its_command_has_answered(
         (Script(status=1, said=b"no carrier\n"), "probe-failed", "no carrier"),
         (Script(status=2, said=b"asleep\n"), "unasked", "asleep"),
         (Script(status=5), "probe-failed", "ended with status 5"),
+        (
+            Script(status=127, complained=b"a\nmmcli: not found\n"),
+            "probe-failed",
+            "mmcli: not found",
+        ),
         (Script(takes_s=99), "probe-failed", "had not ended after 10 s and was killed"),
         (Script(missing=errno.ENOENT), "probe-failed", f"{PROGRAM}: cannot be run: it is so"),
         (Script(missing=errno.EMFILE), "unasked", "cannot be run: it is so"),
@@ -188,8 +195,8 @@ async def test_answer_is_told(
     await nursery.start(bed.watch.run)
     await trio.sleep(30)
 
-    assert bed.codes(0)[1:] == [(code,)]
-    assert words in bed.messages(0)[1]
+    assert bed.codes(0) == [(code,)]
+    assert words in bed.messages(0)[0]
 
 
 async def test_four_commands_run_at_once(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
@@ -202,7 +209,7 @@ async def test_four_commands_run_at_once(nursery: trio.Nursery, autojump_clock: 
 
     assert bed.world.most == 4
     for number in range(30):
-        assert set(bed.codes(number)[1:]) == {()}
+        assert set(bed.codes(number)) == {()}
         assert len(bed.world.starts(f"modem-{number}")) >= 7
 
 
@@ -217,10 +224,10 @@ async def test_command_that_cannot_be_killed_is_left_alone_and_never_run_twice(
     await trio.sleep(HOUR_S - 1)
 
     for number in range(5):
-        assert set(bed.codes(number)[1:]) == {("no-answer",)}
+        assert set(bed.codes(number)) == {("no-answer",)}
         assert len(bed.world.starts(f"modem-{number}")) == 1
         assert f"{PROGRAM} cannot be killed" in bed.messages(number)[-1]
-    assert set(bed.codes(5)[1:]) == {()}
+    assert set(bed.codes(5)) == {()}
     assert len(bed.world.starts("modem-5")) == HOUR_S // 60
     bed.world.scripts = {}
     await trio.sleep(3)

@@ -152,19 +152,23 @@ async def test_part_of_a_gpu_is_not_forgotten_alone(
 async def test_device_node_that_is_gone_frees_its_number(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    """The next one gets it; what is there, or held, keeps it."""
+    """The next one gets it, and what spoke against the old one is void; what is there keeps it."""
 
     machine = Machine()
     machine.nodes = (tty(0), kvm())
     stock = stock_of(machine, [MODEM, KVM])
     await nursery.start(stock.run)
-    name = next(one.name for one in stock.peripherals.get() if one.group == "modem")
+    name, identity = next(
+        (one.name, one.identity) for one in stock.peripherals.get() if one.group == "modem"
+    )
     with pytest.raises(HostError, match="is there"):
         await ask(name, *stock.peripherals.get(), stock=stock)
     machine.nodes = (kvm(),)
     await stock.look()
 
-    assert name in await ask(name, *stock.peripherals.get(), stock=stock)
+    told: list[str] = []
+    assert name in await ask(name, *stock.peripherals.get(), stock=stock, forgotten=told.append)
+    assert told == [identity]
 
     with pytest.raises(ConfigError, match="is not known here"):
         await ask(name, *stock.peripherals.get(), stock=stock)

@@ -187,5 +187,5 @@ async def test_held_function_stays_in_the_slices(
     (index, binding) = record.bindings[0]
     stuck = record.with_binding(index, attrs.evolve(binding, fault="busy"))
     ended = judged(machine, attrs.evolve(stuck, revoked=True)).inventory
-    assert NAME not in ended.device_by_name
+    assert [taint.value for taint in ended.device_by_name[NAME].taints] == ["restore-failed"]
     assert str(ended.nic_by_name[NAME].exclusion) == "restore-failed: busy"

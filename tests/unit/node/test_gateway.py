@@ -137,6 +137,7 @@ async def test_reason_for_no_connection_is_told_at_the_limit(autojump_clock: Moc
 Call = Callable[[Gateway], Awaitable[object]]
 CALLS: dict[str, Call] = {
     "list_slices": lambda g: g.list_slices(QUERY),
+    "list_taint_rules": lambda g: g.list_taint_rules(),
     "watch_slices": lambda g: g.watch_slices(QUERY, lambda _: None),
     "create_slice": lambda g: g.create_slice(SLICE),
     "update_slice": lambda g: g.update_slice(SLICE),
@@ -167,6 +168,7 @@ async def test_calls_reach_the_connection_of_now(gateway: Gateway, server: Claim
     made = await gateway.create_slice(SLICE)
     updated = await gateway.update_slice(made)
     assert await gateway.list_slices(QUERY) == (updated,)
+    assert await gateway.list_taint_rules() == ()
     await gateway.delete_slice(updated)
     assert server.slices == {}
     assert await gateway.pod_is_ending("default", "p", uid="u")

@@ -544,7 +544,7 @@ async def test_gpu_that_nvml_lists_late_is_asked_when_it_does(
     bed.nvml.answers[ADDRESSES[0]] = Refusal.of(28)
     bed.gpus.layouts.set((layout(0, uuid=""), *map(layout, range(1, 8))))
     await wait_all_tasks_blocked()
-    assert bed.sick() == {NAMES[0]: "unasked"}
+    assert bed.sick() == {NAMES[0]: "cannot-ask"}
     bed.nvml.answers[ADDRESSES[0]] = WELL
     bed.gpus.layouts.set(tuple(map(layout, range(8))))
     took_s, _ = await bed.until(nobody, most_s=1)

@@ -69,6 +69,19 @@ def rounds(reports: Reported) -> Rounds:
     return Rounds(reports, source="test")
 
 
+async def test_subject_is_expected_to_answer_when_it_is_watched(
+    rounds: Rounds, reports: Reported, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Once each time that it comes, so that nobody else's word makes it well before."""
+
+    one = watched(Subject())
+    for subjects in ({"a": one}, {"a": one, "b": one}, {"b": one}, {"a": one, "b": one}):
+        rounds.watch(subjects)
+
+    await nursery.start(rounds.run)
+    assert reports.expected == [("a", "test"), ("b", "test"), ("a", "test")]
+
+
 async def test_subjects_are_asked_at_once_and_at_each_interval(
     rounds: Rounds, reports: Reported, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:

@@ -111,7 +111,7 @@ async def test_unknown_device_that_says_nothing_is_refused_in_two_seconds(
     judge.tell({"modem-0": SILENT})
 
     with pytest.raises(
-        ClaimError, match=r"modem-0: is unknown \(unasked\): it cannot be asked: off"
+        ClaimError, match=r"modem-0: is unknown \(cannot-ask\): it cannot be asked: off"
     ):
         await node.prepare(MODEM)
     assert trio.current_time() == pytest.approx(2.0)
@@ -307,7 +307,7 @@ async def test_allocation_asks_a_device_of_which_nobody_knows(
     before = trio.current_time()
 
     await door.allocate(RESOURCE, ("modem-0",))
-    with pytest.raises(ClaimError, match=r"modem-1: is unknown \(unasked\)"):
+    with pytest.raises(ClaimError, match=r"modem-1: is unknown \(cannot-ask\)"):
         await door.allocate(RESOURCE, ("modem-1",))
     assert trio.current_time() - before == pytest.approx(2.0)
     assert [hold.device for hold in node.ledger.holds()] == ["modem-0"]

@@ -12,7 +12,7 @@ import pytest
 from berth.config.match import PciPattern, PfPattern
 from berth.config.nic import AliasSet, NicTable
 from berth.config.nicgroup import NicGroup, NicShared
-from berth.model.device import CounterSet, Device, Exclusion, Nic, NicKind, NicMode
+from berth.model.device import CounterSet, Device, Exclusion, Nic, NicKind, NicMode, Taint
 from berth.nic.facts import Home
 from berth.node.record import ClaimRecord
 from berth.node.sighting import Memory, Outlook, Pin
@@ -447,15 +447,19 @@ def test_device_of_an_undone_claim_is_not_free_yet(machine: Machine, at_home: bo
     assert _nic(snapshot).exclusion == Exclusion(reason="returning", detail="from team/a")
 
 
-def test_device_that_was_not_restored_is_not_offered(machine: Machine) -> None:
+def test_device_that_was_not_restored_stays_and_keeps_everybody_away(machine: Machine) -> None:
     """Daemon.md §4: free but not as it was; the fault names the field."""
 
     machine.nic("ens1f0", PF)
     fault = "MTU 1500 was refused"
     undone = record("a", held(NIC, NAME, fault=fault), revoked=True)
-    snapshot = _judge(machine, FAST, records=[undone])
+    snapshot = _judge(machine, FAST, records=[undone], driver="berth.dev")
 
-    assert snapshot.inventory.devices == ()
+    (device,) = snapshot.inventory.devices
+    assert (device.name, device.attributes["ifName"]) == (NAME, "ens1f0")
+    assert device.taints == (
+        Taint(key="berth.dev/fault", value="restore-failed", effect="NoSchedule"),
+    )
     assert _nic(snapshot).exclusion == Exclusion(reason="restore-failed", detail=fault)
 
 

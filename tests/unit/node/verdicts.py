@@ -8,6 +8,7 @@ from typing import Final
 import trio
 
 from berth.health.finding import Severity
+from berth.health.fold import REFUSED
 from berth.health.taints import Rules
 from berth.health.verdict import UNASKED, HealthState, Status, Verdict
 from berth.node.inquiry import Inquiry
@@ -29,7 +30,7 @@ SICK: Final = Verdict(
     message="it fell off the bus; reboot",
     causes=1,
 )
-SILENT: Final = Verdict(status=Status.UNKNOWN, reason="unasked", message="it cannot be asked: off")
+SILENT: Final = Verdict(status=Status.UNKNOWN, reason=REFUSED, message="it cannot be asked: off")
 
 
 class Judge:

@@ -1,7 +1,7 @@
 """The API server: whether it answers, knows this node, and has classes for our devices.
 
-Three reads with the credentials that the daemon would use, within a few seconds; nothing is
-written. What may not be read (kubelet's own credentials see no classes) is left out.
+A few questions with the credentials that the daemon would use, within a few seconds; nothing is
+stored. What may not be read (kubelet's own credentials see no classes) is left out.
 
 Source: cases.md 9; cluster.md.
 """
@@ -16,6 +16,7 @@ import attrs
 import trio
 
 from berth.cli.apiaccess import find_access
+from berth.cli.checks.apirights import ask_features, ask_rights
 from berth.cli.checks.line import Level, Line
 from berth.cli.checks.machine import ApiLook, Machine
 from berth.dra.nodename import choose_node
@@ -25,7 +26,6 @@ from berth.kube.client import KubeClient, Request
 from berth.kube.credentials import Credentials
 from berth.kube.server import KubeServer
 from berth.kube.sources import CredentialSettings
-from berth.model.device import NicMode
 
 TOPIC: Final = "API server"
 
@@ -81,14 +81,6 @@ def _classes(machine: Machine, look: ApiLook) -> Iterator[Line]:
             text=f"no DeviceClass speaks of {driver}, so no claim can ask for its devices",
             mend="kubectl apply -f configs/kubernetes/deviceclasses.yaml",
         )
-    shared = any(group.mode is NicMode.SHARED for group in machine.config.nic.groups)
-    if shared and (look.major, look.minor) < (1, 36):
-        yield Line(
-            topic=TOPIC,
-            level=Level.WARNING,
-            text="shared NICs need Kubernetes 1.36 (consumable capacity): "
-            "an older server drops what they are shared by, and none is offered",
-        )
 
 
 async def _look(credentials: Credentials, configured: str, host_name: str) -> ApiLook:
@@ -108,14 +100,22 @@ async def _look(credentials: Credentials, configured: str, host_name: str) -> Ap
 async def _ask(client: KubeClient, configured: str, host_name: str) -> ApiLook:
     await client.credentials.login()
     server = KubeServer(client)
-    version = await server.server_version()
-    look = ApiLook(version=version.text, major=version.major, minor=version.minor)
+    found = await server.server_version()
+    look = ApiLook(version=found.text, major=found.major, minor=found.minor)
     choice = choose_node(configured=configured, identity=server.identity, host_name=host_name)
     if choice.name:
         node = await _node(server, choice.name)
         fault = choice.missing(node) if isinstance(node, KubeError) else ""
-        look = attrs.evolve(look, node="" if fault else choice.name, node_fault=fault)
-    return attrs.evolve(look, classes=await _read_classes(client))
+        version = "" if isinstance(node, KubeError) else node.kubelet_version
+        look = attrs.evolve(
+            look, node="" if fault else choice.name, node_fault=fault, kubelet_version=version
+        )
+    return attrs.evolve(
+        look,
+        classes=await _read_classes(client),
+        rights=await ask_rights(client, server.identity),
+        features=await ask_features(client),
+    )
 
 
 async def _node(server: KubeServer, name: str) -> Node | KubeError:

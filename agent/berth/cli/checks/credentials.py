@@ -25,7 +25,10 @@ def check_credentials(machine: Machine) -> Iterator[Line]:
         rule = f": {error.rule}" if error.rule else ""
         where = "" if error.where == "credentials" else f"{error.where}: "
         yield Line(
-            topic=TOPIC, level=Level.FAULT, text=f"{where}{error.found}{rule}", mend=error.mend
+            topic=TOPIC,
+            level=Level.FAULT if machine.config.dra.enabled else Level.NOTE,
+            text=f"{where}{error.found}{rule}",
+            mend=error.mend,
         )
         return
     kind, path = access.choice.kind, access.choice.path

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 import socket
-import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -15,9 +13,26 @@ import attrs
 
 from berth.cli.apiaccess import credential_settings
 from berth.cli.asking import ask
-from berth.cli.checks import apiserver, credentials, gear, kubelet, nri, rights, selection
+from berth.cli.checks import (
+    apirights,
+    apiserver,
+    credentials,
+    drivers,
+    gates,
+    gear,
+    kernel,
+    kubelet,
+    nri,
+    programs,
+    rights,
+    sandbox,
+    selection,
+    sriov,
+    watched,
+)
 from berth.cli.checks.line import Level, Line
 from berth.cli.checks.machine import Machine
+from berth.cli.checks.managers import ifupdown, linkfiles, networkd, networkmanager, udev
 from berth.cli.looking import check_config, read_gear, scan_machine
 from berth.config.schema import Config
 from berth.errors import BerthError
@@ -25,19 +40,39 @@ from berth.errors import BerthError
 Check: TypeAlias = "Callable[[Machine], Iterable[Line]]"
 
 CHECKS: Final[tuple[Check, ...]] = (
+    kernel.check_release,
+    kernel.check_cgroups,
+    kernel.check_modules,
+    kernel.check_iommu,
     rights.check_capabilities,
     rights.check_state,
+    sandbox.check_started,
+    sandbox.check_sandbox,
     kubelet.check_root,
     kubelet.check_registration,
     kubelet.check_units,
+    gates.check_kubelet_version,
     credentials.check_credentials,
     apiserver.check_api,
+    apirights.check_rights,
+    gates.check_gates,
     nri.check_socket,
     nri.check_runtime,
     selection.check_selection,
-    selection.check_kernel,
+    selection.check_shared,
+    sriov.check_functions,
+    udev.check_marks,
+    udev.check_hotplug,
+    networkd.check_networkd,
+    networkmanager.check_networkmanager,
+    ifupdown.check_ifupdown,
+    ifupdown.check_dhcpcd,
+    linkfiles.check_link_files,
     gear.check_nodes,
     gear.check_gpus,
+    drivers.check_nvidia,
+    drivers.check_nics,
+    watched.check_watched,
 )
 """Every check of a machine, in the order in which they are told."""
 
@@ -77,7 +112,16 @@ def examine(path: Path, *, runtime_dir: Path) -> Examination:
 
 def check_machine(machine: Machine) -> list[Line]:
     """What all checks say of a machine."""
-    return [line for check in CHECKS for line in check(machine)]
+    return [line for check in CHECKS for line in _lines(check, machine)]
+
+
+def _lines(check: Check, machine: Machine) -> list[Line]:
+    """What one check says; one that may not look says so, and keeps no other from looking."""
+    try:
+        return list(check(machine))
+    except OSError as error:
+        text = f"not looked at: {error.filename}: {error.strerror}"
+        return [Line(topic=TOPIC, level=Level.WARNING, text=text, mend="run this as root")]
 
 
 def this_machine(config: Config, *, runtime_dir: Path) -> Machine:
@@ -88,7 +132,9 @@ def this_machine(config: Config, *, runtime_dir: Path) -> Machine:
         credentials=settings,
         api=apiserver.look_api(settings, configured=config.node.name, host_name=host_name),
         status=_status(runtime_dir),
-        runtime_version=_runtime_version(),
+        runtime_version=programs.containerd_version(),
+        kubelet_version=programs.kubelet_version(),
+        network_manager=programs.network_manager(),
         host_name=host_name,
         kernel=platform.release(),
         user_id=os.geteuid(),
@@ -108,16 +154,3 @@ def _status(runtime_dir: Path) -> Mapping[str, Any] | None:
         return ask(runtime_dir, "status")
     except BerthError:
         return None
-
-
-def _runtime_version() -> str:
-    """What containerd's program says of its version; empty without one."""
-    program = shutil.which("containerd")
-    if program is None:
-        return ""
-    command = [program, "--version"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip()

@@ -15,9 +15,7 @@ from berth.cli.checks.machine import Machine
 from berth.cli.outlook import outlook
 from berth.cli.wording import counted, tallied
 from berth.config.generic import GenericGroup
-from berth.host.hardware import PciFunction
 from berth.model.peripheral import Peripheral
-from berth.vfio.binding import VFIO
 
 TOPIC: Final = "device nodes"
 GPUS: Final = "GPUs"
@@ -81,24 +79,8 @@ def check_gpus(machine: Machine) -> Iterator[Line]:
     if gpus:
         yield from map(_foreign_line, _foreign_files(machine))
     wanting = [group.name for group in machine.config.gpu.groups if group.vfio.rebind]
-    if gpus and wanting:
-        yield from _check_vfio(machine, gpus, wanting)
-
-
-def _check_vfio(
-    machine: Machine, gpus: Sequence[PciFunction], wanting: Sequence[str]
-) -> Iterator[Line]:
-    """What binding GPUs for claims needs: the driver, which nobody loads for us, and an IOMMU."""
-    names = ", ".join(f'"{name}"' for name in wanting)
-    if not (machine.root / "sys/bus/pci/drivers" / VFIO).exists():
-        yield Line(
-            topic=GPUS,
-            level=Level.WARNING,
-            text=f"{VFIO} is not loaded: group {names} cannot have GPUs bound",
-            mend=f"modprobe {VFIO}, and a line {VFIO} in /etc/modules-load.d/",
-        )
     bare = [function.address for function in gpus if function.iommu_group is None]
-    if bare:
+    if wanting and bare:
         yield Line(
             topic=GPUS,
             level=Level.WARNING,

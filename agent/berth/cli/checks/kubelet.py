@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from berth.cli.checks.kubeletsettings import command_line, option
 from berth.cli.checks.line import Level, Line
 from berth.cli.checks.machine import Machine
+from berth.cli.checks.unitfile import read_unit
 
 TOPIC: Final = "kubelet"
 
-_UNIT_FOLDERS: Final = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system")
 _UNIT: Final = "berthd.socket"
 
 
@@ -79,35 +80,13 @@ def check_units(machine: Machine) -> Iterator[Line]:
 
 def kubelet_root(machine: Machine) -> Path | None:
     """The root directory on the running kubelet's command line; ``None`` when it says none."""
-    for folder in sorted(machine.at("/proc").glob("[0-9]*")):
-        text = machine.read(Path("/proc") / folder.name / "cmdline") or ""
-        words = text.split("\0")
-        if Path(words[0]).name != "kubelet":
-            continue
-        for word, following in zip(words, [*words[1:], ""], strict=True):
-            name, mark, value = word.partition("=")
-            if name in {"--root-dir", "-root-dir"}:
-                found = value if mark else following
-                return Path(found) if found.startswith("/") else None
-    return None
+    found = option(command_line(machine), "root-dir")
+    return Path(found) if found.startswith("/") else None
 
 
 def listened(machine: Machine) -> frozenset[Path] | None:
     """The paths that systemd's socket unit listens on; ``None`` when it is not installed."""
-    unit = next(
-        (text for folder in _UNIT_FOLDERS if (text := machine.read(f"{folder}/{_UNIT}"))), None
-    )
-    if unit is None:
+    unit = read_unit(machine, _UNIT)
+    if unit is None or unit.masked:
         return None
-    dropins = {
-        path.name: path
-        for folder in reversed(_UNIT_FOLDERS)
-        for path in machine.at(f"{folder}/{_UNIT}.d").glob("*.conf")
-    }
-    texts = [unit, *(dropins[name].read_text(errors="replace") for name in sorted(dropins))]
-    paths: list[Path] = []
-    for line in "\n".join(texts).splitlines():
-        name, _, value = (part.strip() for part in line.partition("="))
-        if name == "ListenStream":
-            paths = [*paths, Path(value)] if value else []
-    return frozenset(paths)
+    return frozenset(map(Path, unit.values("Socket", "ListenStream")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from berth.cli.outlook import Gear
 from berth.config.schema import Config
 from berth.host.scan import HostScan
 from berth.kube.sources import CredentialSettings
+from berth.model.inventory import Inventory
+from berth.node.sighting import Memory, Outlook
+from berth.node.snapshot import judge
 
 
 @attrs.frozen(kw_only=True)
@@ -23,7 +27,10 @@ class ApiLook:
         fault: Why it could not be asked; empty when it answered.
         node: This node's name, where the server has its Node object.
         node_fault: Why there is no such name.
+        kubelet_version: The version of kubelet that the Node object tells; empty when unknown.
         classes: What each DeviceClass selects, as text; ``None`` when that may not be read.
+        rights: What we may do, by what was asked; ``None`` where the server did not say.
+        features: Which of the server's feature gates are on; ``None`` when that may not be read.
     """
 
     version: str = ""
@@ -32,10 +39,13 @@ class ApiLook:
     fault: str = ""
     node: str = ""
     node_fault: str = ""
+    kubelet_version: str = ""
     classes: Mapping[str, str] | None = None
+    rights: Mapping[str, bool] | None = None
+    features: Mapping[str, bool] | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Machine:
     """One machine with a configuration for it.
 
@@ -49,6 +59,8 @@ class Machine:
         gear_fault: Why not.
         status: What the running daemon says of itself; ``None`` without one.
         runtime_version: What the container runtime's program says; empty when unknown.
+        kubelet_version: What kubelet's program says; empty when unknown.
+        network_manager: The state of each link by NetworkManager's own word; empty without it.
         host_name: The kernel's word.
         kernel: Its release.
         user_id: Whose rights the checks have.
@@ -64,6 +76,8 @@ class Machine:
     gear_fault: str = ""
     status: Mapping[str, Any] | None = None
     runtime_version: str = ""
+    kubelet_version: str = ""
+    network_manager: Mapping[str, str] = attrs.field(factory=dict)
     host_name: str = ""
     kernel: str = ""
     user_id: int = 0
@@ -78,6 +92,17 @@ class Machine:
             return self.at(path).read_text(encoding="utf-8", errors="replace")
         except OSError:
             return None
+
+    def files(self, folder: Path | str, pattern: str) -> list[str]:
+        """Absolute paths of what fits a pattern in a folder of the machine, by name."""
+        return [f"{folder}/{path.name}" for path in sorted(self.at(folder).glob(pattern))]
+
+    @cached_property
+    def inventory(self) -> Inventory:
+        """The NICs that a daemon would find; none when the machine could not be looked at."""
+        if self.scan is None:
+            return Inventory()
+        return judge(self.scan, Outlook(table=self.config.nic), Memory()).inventory
 
     @property
     def nri(self) -> Mapping[str, Any]:

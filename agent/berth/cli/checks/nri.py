@@ -17,7 +17,10 @@ from berth.cli.checks.crio import FILE, find_crio
 from berth.cli.checks.line import Level, Line
 from berth.cli.checks.machine import Machine
 from berth.cli.checks.runtime import RuntimeSettings, Setting, seconds
+from berth.config.doors import Door
+from berth.config.nicgroup import Attach
 from berth.errors import BerthError, HostError
+from berth.model.device import NicMode
 from berth.runtime.listeners import Occupant, probe_path
 
 TOPIC: Final = "NRI"
@@ -26,15 +29,18 @@ _MEND: Final = "the runtime must be up, with NRI switched on"
 
 
 def check_socket(machine: Machine) -> Iterator[Line]:
-    """Whether the runtime is connected, or could be."""
+    """Whether the runtime is connected, or could be; a fault where a NIC is moved by its hooks."""
     socket = machine.config.nri.socket
+    level = Level.FAULT if _is_needed(machine) else Level.NOTE
+    mend = _MEND if _is_needed(machine) else ""
+    rest = "" if _is_needed(machine) else "; no device that is configured needs NRI"
     if machine.nri:
         if machine.nri["synchronized"]:
             text = f"connected: {machine.nri['runtime']} at {machine.nri['socket']}"
             yield Line(topic=TOPIC, level=Level.OK, text=text)
         else:
-            text = f"the daemon is not connected: {machine.nri['reason']}"
-            yield Line(topic=TOPIC, level=Level.FAULT, text=text, mend=_MEND)
+            text = f"the daemon is not connected: {machine.nri['reason']}{rest}"
+            yield Line(topic=TOPIC, level=level, text=text, mend=mend)
         return
     try:
         occupant = probe_path(machine.at(socket))
@@ -49,7 +55,7 @@ def check_socket(machine: Machine) -> Iterator[Line]:
     if found is None:
         yield Line(topic=TOPIC, level=Level.OK, text=f"the runtime listens at {socket}")
     else:
-        yield Line(topic=TOPIC, level=Level.FAULT, text=f"{socket}: {found}", mend=_MEND)
+        yield Line(topic=TOPIC, level=level, text=f"{socket}: {found}{rest}", mend=mend)
 
 
 def check_runtime(machine: Machine) -> Iterator[Line]:
@@ -93,11 +99,22 @@ def _nri_lines(settings: RuntimeSettings, machine: Machine) -> Iterator[Line]:
     if socket.value != str(machine.config.nri.socket):
         yield Line(
             topic=TOPIC,
-            level=Level.FAULT,
+            level=Level.FAULT if _is_needed(machine) else Level.NOTE,
             text=f"{socket.place} is {socket.value}, [nri] socket is {machine.config.nri.socket}",
             mend=f'write [nri] socket = "{socket.value}"',
         )
     yield from _time_line(settings, machine)
+
+
+def _is_needed(machine: Machine) -> bool:
+    """Whether a hook of the runtime moves a NIC: not what is bound, nor what a CNI plugin moves."""
+    if not machine.config.nic.enabled:
+        return False
+    return any(
+        group.mode is not NicMode.VFIO
+        and (group.door is not Door.PLUGIN or group.attach is Attach.NRI)
+        for group in machine.config.nic.groups
+    )
 
 
 def _off(setting: Setting, switch: str, settings: RuntimeSettings, machine: Machine) -> Line:
@@ -105,7 +122,7 @@ def _off(setting: Setting, switch: str, settings: RuntimeSettings, machine: Mach
     connected = machine.nri.get("synchronized")
     return Line(
         topic=TOPIC,
-        level=Level.WARNING if connected else Level.FAULT,
+        level=Level.WARNING if connected else Level.FAULT if _is_needed(machine) else Level.NOTE,
         text=f"{setting.place} {how}"
         + (": it is on now, and not any more when the runtime restarts" if connected else ""),
         mend=f"{switch}; {settings.restart}",

@@ -14,6 +14,8 @@ from typing import Final
 
 from berth.cli.checks.line import Level, Line
 from berth.cli.checks.machine import Machine
+from berth.cli.checks.sandbox import SERVICE
+from berth.cli.checks.unitfile import read_unit
 from berth.runtime.lock import NAME as LOCK
 
 TOPIC: Final = "daemon"
@@ -29,10 +31,11 @@ def check_capabilities(machine: Machine) -> Iterator[Line]:
     """Whether the running daemon, or else this user, has what it takes to move NICs."""
     pid = (machine.status or {}).get("pid")
     if pid is None:
-        yield Line(topic=TOPIC, level=Level.NOTE, text="berthd does not answer here")
+        mend = "" if read_unit(machine, SERVICE) is None else f"systemctl status {SERVICE} says why"
+        yield Line(topic=TOPIC, level=Level.NOTE, text="berthd does not answer here", mend=mend)
     if pid is None and machine.user_id != 0:
         text = "this is not root, and some of what is looked at only root can see"
-        yield Line(topic=TOPIC, level=Level.NOTE, text=text)
+        yield Line(topic=TOPIC, level=Level.NOTE, text=text, mend="run it as root")
         return
     who = f"process {pid}" if pid else "what root starts here"
     text = machine.read(f"/proc/{pid or 'self'}/status") or ""

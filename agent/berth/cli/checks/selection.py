@@ -1,4 +1,4 @@
-"""What the groups select of this machine, and what the kernel must have for them.
+"""What the groups select of this machine.
 
 Source: cases.md 13, 19; network.md §1.4.
 """
@@ -15,10 +15,7 @@ from berth.cli.wording import counted, tallied
 from berth.config.nicgroup import NicGroup
 from berth.model.device import Nic, NicMode
 from berth.model.inventory import Inventory
-from berth.node.sighting import Memory, Outlook
-from berth.node.snapshot import judge
 from berth.node.views.mends import mend_for
-from berth.vfio.binding import VFIO
 
 TOPIC: Final = "NICs"
 
@@ -26,8 +23,8 @@ TOPIC: Final = "NICs"
 def check_selection(machine: Machine) -> Iterator[Line]:
     """How many NICs each group takes, and what is not offered of them."""
     table = machine.config.nic
-    inventory = inventory_of(machine)
-    if inventory is None:
+    inventory = machine.inventory
+    if machine.scan is None:
         yield Line(topic=TOPIC, level=Level.WARNING, text=f"not looked at: {machine.scan_fault}")
         return
     if not table.groups:
@@ -48,35 +45,14 @@ def check_selection(machine: Machine) -> Iterator[Line]:
         if nic.exclusion is not None and nic.exclusion.reason in {"overlap", "ambiguous"}:
             text = f"{nic.name} ({nic.ifname}) is not offered: {nic.exclusion}"
             yield Line(topic=TOPIC, level=Level.FAULT, text=text, mend=mend_for(nic))
-    yield from (Line(topic=TOPIC, level=Level.WARNING, text=text) for text in inventory.warnings)
+    for text in inventory.warnings:
+        mend = "`berth devices` lists what there is" if "selects no NIC" in text else ""
+        yield Line(topic=TOPIC, level=Level.WARNING, text=text, mend=mend)
 
 
-def check_kernel(machine: Machine) -> Iterator[Line]:
-    """Whether the kernel can make what shared groups hand out, and bind what others do."""
-    kinds = {
-        child.value
-        for group in machine.config.nic.groups
-        if group.mode is NicMode.SHARED
-        for child in group.shared.children
-    }
-    for kind in sorted(kinds):
-        if not _has_module(machine, kind):
-            yield Line(
-                topic=TOPIC,
-                level=Level.FAULT,
-                text=f"kernel {machine.kernel} has no module {kind}, which shared groups need",
-                mend="install the package with the kernel's further modules",
-            )
-    bound = [g.name for g in machine.config.nic.groups if g.mode is NicMode.VFIO]
-    if bound and not (machine.root / "sys/bus/pci/drivers" / VFIO).exists():
-        names = ", ".join(f'"{name}"' for name in bound)
-        yield Line(
-            topic=TOPIC,
-            level=Level.WARNING,
-            text=f"{VFIO} is not loaded: NICs of group {names} cannot be bound",
-            mend=f"modprobe {VFIO}, and a line {VFIO} in /etc/modules-load.d/",
-        )
-    if kinds:
+def check_shared(machine: Machine) -> Iterator[Line]:
+    """What the host must leave alone of parents that stay with it."""
+    if any(group.mode is NicMode.SHARED for group in machine.config.nic.groups):
         yield Line(
             topic=TOPIC,
             level=Level.NOTE,
@@ -84,16 +60,9 @@ def check_kernel(machine: Machine) -> Iterator[Line]:
         )
 
 
-def inventory_of(machine: Machine) -> Inventory | None:
-    """What a daemon would find; ``None`` when the machine could not be looked at."""
-    if machine.scan is None:
-        return None
-    return judge(machine.scan, Outlook(table=machine.config.nic), Memory()).inventory
-
-
 def groups_summary(machine: Machine) -> list[dict[str, Any]]:
     """The groups for programs: how many NICs each takes, and what is not offered of them."""
-    inventory = inventory_of(machine) or Inventory()
+    inventory = machine.inventory
     return [
         {
             "name": group.name,
@@ -126,15 +95,3 @@ def _group_line(number: int, group: NicGroup, nics: Sequence[Nic]) -> Line:
         text=f"{place} selects {counted(len(nics), 'NIC')}, {offered} to offer{rest}",
         mend="" if offered else "`berth devices` tells the reason of each",
     )
-
-
-def _has_module(machine: Machine, name: str) -> bool:
-    """Whether the kernel has a module, loaded, built in, or to be loaded by the kernel itself."""
-    if machine.at(f"/sys/module/{name}").exists():
-        return True
-    folder = f"/lib/modules/{machine.kernel}"
-    known = [machine.read(f"{folder}/{file}") for file in ("modules.dep", "modules.builtin")]
-    if known == [None, None]:
-        # Nothing says what the kernel has; that it lacks it would be a guess.
-        return True
-    return any(f"/{name}.ko" in (text or "") for text in known)

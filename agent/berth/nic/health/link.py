@@ -13,6 +13,7 @@ import attrs
 
 from berth.health.finding import Finding, Severity
 from berth.host.netlink.link import Link
+from berth.model.device import RESTORE_FAILED
 from berth.nic.health.post import Place, Post
 from berth.nic.health.sight import LinkSight, has_carrier
 from berth.nic.health.suspicion import Suspicion, found, weigh
@@ -163,7 +164,7 @@ def _suspicions(post: Post, sight: LinkSight, memory: LinkMemory) -> Iterator[Su
             "its driver does not let go of it, since a program has it open: end that program",
         )
     elif post.fault and post.place is Place.RETURNING:
-        yield found("restore-failed", Severity.FAULT, _unrestored(post), after_s=RETURN_S)
+        yield found(RESTORE_FAILED, Severity.FAULT, _unrestored(post), after_s=RETURN_S)
     if post.place is Place.GONE:
         yield found("lost", Severity.LOST, f"its link exists no more; it was with {post.holder}")
     if sight.pf:

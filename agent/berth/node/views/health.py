@@ -16,10 +16,15 @@ Courses: TypeAlias = "Sequence[tuple[str, Course]]"
 
 
 def health_view(
-    state: HealthState, inventory: Inventory, courses_of: Callable[[str], Courses]
+    state: HealthState,
+    inventory: Inventory,
+    courses_of: Callable[[str], Courses],
+    *,
+    warnings: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Every device with its verdict, what speaks against it, and who asks it."""
     return {
+        "warnings": list(warnings),
         "devices": [
             {
                 "name": one.name,
@@ -32,7 +37,7 @@ def health_view(
                 "asked_by": list(_askers(courses_of(one.name))),
             }
             for one in inventory.every
-        ]
+        ],
     }
 
 

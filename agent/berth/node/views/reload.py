@@ -15,9 +15,6 @@ from berth.config.schema import Config
 _GPU_AT_START: Final = frozenset({"enabled", "library", "session", "partition_type"})
 # What the session with the driver is opened by, and what is told of all slices.
 
-_HEALTH_AT_START: Final = frozenset({"unknown_effect", "evict"})
-# What verdicts may do.
-
 
 def reload_view(
     before: Config, after: Config, *, path: Path, warnings: Sequence[str] = ()
@@ -47,10 +44,9 @@ def reload_view(
             for change in _changes(old, new)
         ]
         + [
-            f"[{name}] {change}"
-            for name, keys in (("gpu", _GPU_AT_START), ("health", _HEALTH_AT_START))
-            for change in _changes(getattr(before, name), getattr(after, name))
-            if change.partition(" ")[0] in keys
+            f"[gpu] {change}"
+            for change in _changes(before.gpu, after.gpu)
+            if change.partition(" ")[0] in _GPU_AT_START
         ],
         "warnings": list(warnings),
     }
@@ -83,7 +79,7 @@ def _health_changes(before: HealthTable, after: HealthTable) -> Iterator[str]:
             yield from _group_changes("health.device", old, new)
         elif attrs.has(type(old)):
             yield from (f"[health.{name}] {change}" for change in _changes(old, new))
-        elif old != new and name not in _HEALTH_AT_START:
+        elif old != new:
             yield f"[health] {name} was {toml_text(old)}, is {toml_text(new)}"
 
 

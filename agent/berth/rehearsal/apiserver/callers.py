@@ -16,7 +16,15 @@ from typing import Any, Final
 import attrs
 
 from berth.rehearsal.apiserver.problems import FORBIDDEN, Problem, refuse
-from berth.rehearsal.apiserver.resources import CLAIMS, CLASSES, NODES, PODS, SLICES, Call
+from berth.rehearsal.apiserver.resources import (
+    CLAIMS,
+    CLASSES,
+    NODES,
+    PODS,
+    SLICES,
+    TAINT_RULES,
+    Call,
+)
 from berth.rehearsal.apiserver.store import Key, Store
 
 
@@ -56,6 +64,7 @@ _ACCOUNT_RULES: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     (CLAIMS.plural, "status"): frozenset({"get", "update", "patch"}),
     (NODES.plural, ""): frozenset({"get"}),
     (CLASSES.plural, ""): frozenset({"get", "list"}),
+    (TAINT_RULES.plural, ""): frozenset({"list"}),
     (PODS.plural, ""): frozenset({"get"}),
 }
 

@@ -57,6 +57,9 @@ CLAIMS: Final = Resource(
     group=_GROUP, plural="resourceclaims", kind="ResourceClaim", namespaced=True, status=True
 )
 CLASSES: Final = Resource(group=_GROUP, plural="deviceclasses", kind="DeviceClass", counts=True)
+TAINT_RULES: Final = Resource(
+    group=_GROUP, plural="devicetaintrules", kind="DeviceTaintRule", status=True, counts=True
+)
 NODES: Final = Resource(group="", plural="nodes", kind="Node", status=True)
 PODS: Final = Resource(
     group="",
@@ -70,7 +73,8 @@ PODS: Final = Resource(
 EVENTS: Final = Resource(group="", plural="events", kind="Event", namespaced=True)
 
 RESOURCES: Final = {
-    (item.group, item.plural): item for item in (SLICES, CLAIMS, CLASSES, NODES, PODS, EVENTS)
+    (item.group, item.plural): item
+    for item in (SLICES, CLAIMS, CLASSES, TAINT_RULES, NODES, PODS, EVENTS)
 }
 """Everything that is served, by group and plural."""
 

@@ -60,16 +60,6 @@ def test_api_when_no_class_is_ours() -> None:
     assert line.mend == "kubectl apply -f configs/kubernetes/deviceclasses.yaml"
 
 
-def test_api_when_it_is_too_old_to_share() -> None:
-    """A server without consumable capacity shares nothing."""
-
-    look = ApiLook(major=1, minor=34, classes=WELL.classes)
-
-    assert told(check_api(Machine(config=GROUPS, api=look)))[-1][1].startswith(
-        "shared NICs need Kubernetes 1.36"
-    )
-
-
 def test_api_without_credentials() -> None:
     """Nobody is asked without credentials."""
 

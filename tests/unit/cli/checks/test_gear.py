@@ -101,7 +101,7 @@ def test_gpus_are_told_by_their_driver() -> None:
 
 
 def test_what_binding_for_claims_needs_is_told(tmp_path: Path) -> None:
-    """The driver has to be loaded, and there has to be an IOMMU."""
+    """There has to be an IOMMU; which module has to be loaded the kernel's checks tell."""
 
     rebind = GpuGroup(name="vm", match=GpuMatch(type=(GpuType.VFIO,)), vfio=GpuVfio(rebind=True))
     config = Config(gpu=GpuTable(groups=(rebind,)))
@@ -111,12 +111,7 @@ def test_what_binding_for_claims_needs_is_told(tmp_path: Path) -> None:
     )
 
     said = [text for level, text in told(check_gpus(machine)) if level == "warning"]
-    assert said == [
-        'vfio-pci is not loaded: group "vm" cannot have GPUs bound',
-        f"{functions[0].address} in no IOMMU group: not offered to virtual machines",
-    ]
-    (tmp_path / "sys/bus/pci/drivers/vfio-pci").mkdir(parents=True)
-    assert len(told(check_gpus(machine))) == 2
+    assert said == [f"{functions[0].address} in no IOMMU group: not offered to virtual machines"]
 
 
 def test_files_in_which_another_tool_describes_gpus_are_named(tmp_path: Path) -> None:

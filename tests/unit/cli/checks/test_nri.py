@@ -11,8 +11,13 @@ import pytest
 from berth.cli.checks.machine import Machine
 from berth.cli.checks.nri import check_runtime, check_socket
 from berth.cli.checks.runtime import dotted, seconds
+from berth.config.doors import Door
+from berth.config.nic import NicTable
+from berth.config.nicgroup import NicGroup
 from berth.config.schema import Config, NriTable
+from berth.model.device import NicMode
 from tests.unit.cli.checks.tree import bad, plant, told
+from tests.unit.nic.machine import group
 
 FILE = "/etc/containerd/config.toml"
 NRI = '[plugins."io.containerd.nri.v1.nri"]'
@@ -22,17 +27,23 @@ V1 = "containerd github.com/containerd/containerd 1.7.24~ds1 1.7.24~ds1-6"
 V2 = "containerd github.com/containerd/containerd/v2 v2.1.4 75cb2b7193e4"
 
 
+MOVED = NicTable(groups=(group("fast", name=("ens1f0",)),))
+"""NICs that need hooks of the runtime."""
+
+
 def machine_with(root: Path, files: dict[str, str], **facts: Any) -> Machine:
     """A machine with the files."""
-    return Machine(config=Config(), root=plant(root, files), **facts)
+    return Machine(config=Config(nic=MOVED), root=plant(root, files), **facts)
 
 
 def test_socket_by_the_daemons_word() -> None:
     """A daemon that runs knows best."""
 
     nri = {"synchronized": True, "runtime": "containerd 2.4.2", "reason": "", "socket": "/s"}
-    up = Machine(config=Config(), status={"nri": nri})
-    down = Machine(config=Config(), status={"nri": {**nri, "synchronized": False, "reason": "x"}})
+    up = Machine(config=Config(nic=MOVED), status={"nri": nri})
+    down = Machine(
+        config=Config(nic=MOVED), status={"nri": {**nri, "synchronized": False, "reason": "x"}}
+    )
 
     assert told(check_socket(up)) == [("ok", "connected: containerd 2.4.2 at /s")]
     assert told(check_socket(down)) == [("fault", "the daemon is not connected: x")]
@@ -41,10 +52,28 @@ def test_socket_by_the_daemons_word() -> None:
 def test_socket_when_nothing_is_there(tmp_path: Path) -> None:
     """No socket is a fault that says what it means."""
 
-    (line,) = check_socket(Machine(config=Config(), root=tmp_path))
+    (line,) = check_socket(Machine(config=Config(nic=MOVED), root=tmp_path))
 
     assert (line.level.value, line.text) == ("fault", "/var/run/nri/nri.sock: there is no socket")
     assert line.mend == "the runtime must be up, with NRI switched on"
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        (),
+        (group("vm", name=("ens1f0",), mode=NicMode.VFIO),),
+        (group("old", name=("ens1f0",), door=Door.PLUGIN),),
+    ],
+)
+def test_socket_when_nobody_needs_it(tmp_path: Path, groups: tuple[NicGroup, ...]) -> None:
+    """GPUs, device nodes, and NICs that are bound or that a CNI plugin moves need no hook."""
+
+    config = Config(nic=NicTable(groups=groups))
+    (line,) = check_socket(Machine(config=config, root=tmp_path))
+
+    assert (line.level.value, line.mend) == ("note", "")
+    assert line.text.endswith("; no device that is configured needs NRI")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +87,7 @@ def test_socket_when_nothing_is_there(tmp_path: Path) -> None:
 def test_socket_by_a_try(tmp_path: Path, kind: str, told_: tuple[str, str]) -> None:
     """Without a daemon the socket is tried."""
 
-    config = Config(nri=NriTable(socket=Path("/n.sock")))
+    config = Config(nic=MOVED, nri=NriTable(socket=Path("/n.sock")))
     with socket.socket(socket.AF_UNIX) as found:
         if kind == "file":
             (tmp_path / "n.sock").write_text("")
@@ -131,7 +160,7 @@ def test_containerd_when_all_is_off(tmp_path: Path) -> None:
         (
             (
                 f"{FILE}: {CRI_1} enable_cdi is not written, and off by default: "
-                "containers start without the devices of [gpu]"
+                "containers start without the devices of [[nic.group]], [gpu]"
             ),
             "write enable_cdi = true; systemctl restart containerd",
         ),
@@ -277,7 +306,7 @@ def test_crio(tmp_path: Path) -> None:
         (
             (
                 "/etc/crio/crio.conf.d/20-b.conf: [crio.runtime] cdi_spec_dirs lacks /var/run/cdi, "
-                "where the files for [gpu] are written"
+                "where the files for [[nic.group]], [gpu] are written"
             ),
             'add "/var/run/cdi"; systemctl restart crio',
         ),

@@ -1,4 +1,4 @@
-"""What groups select, and what the kernel has for them."""
+"""What groups select."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from berth.cli.checks.machine import Machine
-from berth.cli.checks.selection import check_kernel, check_selection, groups_summary
+from berth.cli.checks.selection import check_selection, check_shared, groups_summary
 from berth.config.nic import NicTable
 from berth.config.nicgroup import NicGroup
 from berth.config.schema import Config
 from berth.model.device import NicMode
-from tests.unit.cli.checks.tree import plant, told
+from tests.unit.cli.checks.tree import told
 from tests.unit.nic.machine import Machine as Host
 from tests.unit.nic.machine import group
 
@@ -122,47 +122,10 @@ def test_selection_when_the_machine_could_not_be_read() -> None:
     assert groups_summary(machine) == []
 
 
-SHARED = group("lan", name=("ens1f0",), mode=NicMode.SHARED)
+def test_shared_parents_are_left_where_they_are(host: Host) -> None:
+    """The host keeps them, and must not rename them or set them down."""
 
+    shared = group("lan", name=("ens1f0",), mode=NicMode.SHARED)
 
-@pytest.mark.parametrize(
-    ("files", "there"),
-    [
-        ({}, True),
-        ({"/sys/module/macvlan/": ""}, True),
-        ({"/lib/modules/6.1.0/modules.dep": "kernel/drivers/net/macvlan.ko.xz:\n"}, True),
-        ({"/lib/modules/6.1.0/modules.builtin": "kernel/drivers/net/macvlan.ko\n"}, True),
-        ({"/lib/modules/6.1.0/modules.dep": "kernel/drivers/net/ipvlan/ipvlan.ko:\n"}, False),
-    ],
-)
-def test_kernel_for_shared_groups(
-    host: Host, tmp_path: Path, files: dict[str, str], there: bool
-) -> None:
-    """A kernel without macvlan is a fault; one that tells nothing is given credit."""
-
-    machine = machine_of(host, SHARED, root=plant(tmp_path / "root", files))
-    faults = [text for level, text in told(check_kernel(machine)) if level == "fault"]
-
-    assert faults == (
-        [] if there else ["kernel 6.1.0 has no module macvlan, which shared groups need"]
-    )
-
-
-def test_kernel_for_other_groups(host: Host) -> None:
-    """Nothing is asked of the kernel for NICs that are moved."""
-
-    assert told(check_kernel(machine_of(host, group("fast", name=("ens1f0",))))) == []
-
-
-def test_driver_for_functions_is_asked_for(host: Host, tmp_path: Path) -> None:
-    """The kernel does not load it for us."""
-
-    functions = group("vm", name=("ens1f0",), mode=NicMode.VFIO)
-    root = tmp_path / "root"
-    root.mkdir()
-
-    assert told(check_kernel(machine_of(host, functions, root=root))) == [
-        ("warning", 'vfio-pci is not loaded: NICs of group "vm" cannot be bound')
-    ]
-    (root / "sys/bus/pci/drivers/vfio-pci").mkdir(parents=True)
-    assert told(check_kernel(machine_of(host, functions, root=root))) == []
+    assert [level for level, _ in told(check_shared(machine_of(host, shared)))] == ["note"]
+    assert told(check_shared(machine_of(host, group("fast", name=("ens1f0",))))) == []

@@ -1,0 +1,190 @@
+"""Versions and feature gates of kubelet and of the API server, as far as they are seen.
+
+A gate counts as its version has it unless somebody wrote otherwise: for kubelet its own settings,
+for the server its figures where they may be read. What the server dropped of a write is told by the
+running daemon.
+
+Source: KC §9.10 (which version has which gate on).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import attrs
+
+from berth.cli.checks.kubeletsettings import gates
+from berth.cli.checks.line import Level, Line
+from berth.cli.checks.machine import Machine
+from berth.config.doors import Door
+from berth.model.device import NicMode
+
+KUBELET: Final = "kubelet"
+SERVER: Final = "API server"
+
+OLDEST: Final = 34
+"""Minor number of the first Kubernetes 1 whose claims berth speaks."""
+
+
+@attrs.frozen(kw_only=True)
+class Gate:
+    """A feature gate that matters here.
+
+    Attributes:
+        on_since: Minor number of the first Kubernetes 1 that has it on; ``None``: none yet.
+        wanted: Whether these settings need it.
+        loss: What is lacking without it.
+    """
+
+    name: str
+    on_since: int | None
+    wanted: Callable[[Machine], bool]
+    loss: str
+    level: Level = Level.WARNING
+
+
+def _claims(machine: Machine) -> bool:
+    return machine.config.dra.enabled
+
+
+def _shares(machine: Machine) -> bool:
+    nics = any(group.mode is NicMode.SHARED for group in machine.config.nic.groups)
+    return _claims(machine) and (nics or any(g.share.slots > 1 for g in machine.config.gpu.groups))
+
+
+KUBELETS: Final = (
+    Gate(
+        name="DynamicResourceAllocation",
+        on_since=34,
+        wanted=_claims,
+        loss="no claim is prepared",
+        level=Level.FAULT,
+    ),
+    Gate(
+        name="ResourceHealthStatus",
+        on_since=36,
+        wanted=_claims,
+        loss="pods do not show in their status how their devices are",
+    ),
+    Gate(
+        name="KubeletPodResourcesGet",
+        on_since=34,
+        wanted=lambda machine: any(g.door is not Door.DRA for g in machine.config.nic.groups),
+        loss="NICs that were asked for as a resource are found by a list of all pods",
+    ),
+)
+SERVERS: Final = (
+    Gate(
+        name="DynamicResourceAllocation",
+        on_since=34,
+        wanted=_claims,
+        loss="nothing can be published",
+        level=Level.FAULT,
+    ),
+    Gate(
+        name="DRADeviceTaints",
+        on_since=36,
+        wanted=_claims,
+        loss="new pods are kept from a sick device only by taking it out of the slices",
+    ),
+    Gate(
+        name="DRAConsumableCapacity",
+        on_since=36,
+        wanted=_shares,
+        loss="nothing that is shared is offered",
+    ),
+    Gate(
+        name="DRAPartitionableDevices",
+        on_since=36,
+        wanted=lambda machine: any(g.vfio.rebind for g in machine.config.gpu.groups),
+        loss="no GPU is offered both whole and to be bound to vfio-pci",
+    ),
+    Gate(
+        name="DRAListTypeAttributes",
+        on_since=None,
+        wanted=lambda machine: machine.config.dra.lists,
+        loss="[dra] lists = true has every slice refused",
+        level=Level.FAULT,
+    ),
+)
+
+
+def check_kubelet_version(machine: Machine) -> Iterator[Line]:
+    """Whether kubelet is new enough to know claims."""
+    version = _kubelet_version(machine)
+    if not version:
+        return
+    if machine.config.dra.enabled and _minor(version) < OLDEST:
+        text = (
+            f"kubelet {version} knows no claims of resource.k8s.io/v1, which came with 1.{OLDEST}"
+        )
+        mend = 'take a newer one, or offer devices as resources (door = "plugin")'
+        yield Line(topic=KUBELET, level=Level.FAULT, text=text, mend=mend)
+    else:
+        yield Line(topic=KUBELET, level=Level.OK, text=f"version {version}")
+
+
+def check_gates(machine: Machine) -> Iterator[Line]:
+    """Which feature gates are off that these settings need."""
+    own = gates(machine)
+    version = _kubelet_version(machine)
+    for gate in KUBELETS:
+        if not gate.wanted(machine):
+            continue
+        if own.states.get(gate.name) is False:
+            text = f"{own.places[gate.name]} has {gate.name} off: {gate.loss}"
+            mend = "take it out there, and restart kubelet"
+            yield Line(topic=KUBELET, level=gate.level, text=text, mend=mend)
+        elif version and gate.name not in own.states and not _on_by_default(gate, version):
+            yield _default_line(KUBELET, gate, version, "in kubelet's configuration")
+    yield from _server_lines(machine)
+
+
+def _server_lines(machine: Machine) -> Iterator[Line]:
+    look = machine.api
+    if look is None or not look.version:
+        return
+    for gate in SERVERS:
+        if not gate.wanted(machine):
+            continue
+        state = (look.features or {}).get(gate.name)
+        if state is False:
+            text = f"its feature gate {gate.name} is off: {gate.loss}"
+            mend = f"give kube-apiserver --feature-gates={gate.name}=true"
+            yield Line(topic=SERVER, level=gate.level, text=text, mend=mend)
+        elif state is None and not _on_by_default(gate, look.version):
+            yield _default_line(SERVER, gate, look.version, "by kube-apiserver's --feature-gates")
+    for text in (machine.status or {}).get("warnings") or ():
+        if "feature gate" in str(text):
+            yield Line(topic=SERVER, level=Level.WARNING, text=str(text))
+
+
+def _default_line(topic: str, gate: Gate, version: str, where: str) -> Line:
+    since = f", and on since 1.{gate.on_since}" if gate.on_since else ""
+    return Line(
+        topic=topic,
+        level=gate.level if topic == KUBELET and gate.level is Level.FAULT else Level.WARNING,
+        text=f"feature gate {gate.name} is off in {version} unless somebody switched it on{since}: "
+        f"without it {gate.loss}",
+        mend=f"write {gate.name}: true {where}, or take a newer version"
+        if gate.on_since
+        else f"write {gate.name}: true {where}",
+    )
+
+
+def _on_by_default(gate: Gate, version: str) -> bool:
+    return gate.on_since is not None and _minor(version) >= gate.on_since
+
+
+def _kubelet_version(machine: Machine) -> str:
+    told = machine.api.kubelet_version if machine.api is not None else ""
+    found = re.search(r"v?(\d+\.\d+\.\d+\S*)", told or machine.kubelet_version)
+    return found[1] if found else ""
+
+
+def _minor(version: str) -> int:
+    """The minor number of Kubernetes 1; what is not understood counts as new."""
+    found = re.match(r"v?(\d+)\.(\d+)", version)
+    return int(found[2]) if found and found[1] == "1" else 10_000
