@@ -19,6 +19,7 @@ from berth.config.schema import Config
 from berth.dra.origin import Origin
 from berth.errors import BerthError, ConfigError, Faults
 from berth.host.netlink.link import Link
+from berth.host.netlink.vf import Vf
 from berth.host.scan import HostScan
 from berth.kube.claims import claim_from_json
 from berth.kube.quantity import parse_quantity
@@ -30,6 +31,7 @@ from berth.nic import plan
 from berth.nic.config.group import policies_of
 from berth.nic.record import NicRecord
 from berth.nic.steps import Step
+from berth.nic.view import View
 from berth.node.admission import Admitted, admit
 from berth.node.drafting import Settings, draft
 from berth.node.ledger import Ledger
@@ -226,8 +228,16 @@ class _Planner:
                 request=request,
                 mode=nic.config.mode.value,
                 interface=nic.config.interface.name,
-                steps=steps_of(nic, self._links[self._snapshot.homes[name].index]),
+                steps=steps_of(nic, self._links[self._snapshot.homes[name].index], self._vf(nic)),
             )
+
+    def _vf(self, nic: NicRecord) -> Vf | None:
+        """What the PF shows of a NIC that is a VF."""
+        seat = nic.seat
+        pf = self._links.get(seat.index) if seat is not None else None
+        if seat is None or pf is None:
+            return None
+        return next((vf for vf in pf.vfs if vf.number == seat.number), None)
 
 
 def _bound(device: HeldDevice, binding: Binding) -> DevicePlan:
@@ -266,19 +276,20 @@ def _given(device: HeldDevice, one: Peripheral) -> DevicePlan:
     )
 
 
-def steps_of(nic: NicRecord, home: Link) -> tuple[Step, ...]:
+def steps_of(nic: NicRecord, home: Link, vf: Vf | None = None) -> tuple[Step, ...]:
     """Every step for one NIC, from its link at home to its last route in the pod.
 
     Args:
         home: The link that is moved, or the parent over which a child is made.
+        vf: What the PF shows of a VF.
     """
     config = nic.config
     settled = plan.settle(config, None)
     if nic.is_child:
         return (*plan.make(config), *settled)
-    staged = plan.stage(config, home)
+    staged = plan.stage(config, View(link=home, vf=vf), nic.seat)
     # Entering sets again what drifted since it was staged: of a link that is as it was, all of it.
-    entered = plan.enter(config, home, taken=frozenset())[len(staged) :]
+    entered = plan.enter(config, home, taken=frozenset())[-1:]
     return (*staged, *entered, *settled)
 
 

@@ -14,6 +14,7 @@ from berth.host.netlink.linkrequest import LinkChange
 from berth.host.netlink.neighbor import Neighbor
 from berth.host.netlink.route import RT_TABLE_MAIN, RTNH_F_ONLINK, Route
 from berth.host.netlink.rule import Rule
+from berth.host.netlink.vf import VF_LINK_STATES, VfChange
 from berth.nic.steps import (
     Altnames,
     Change,
@@ -29,6 +30,7 @@ from berth.nic.steps import (
     PutSwitches,
     RemoveLink,
     SetLink,
+    SetVf,
 )
 
 _FLAGS: Final = {IFF_UP: "up", IFF_PROMISC: "promiscuous", IFF_ALLMULTI: "all-multicast"}
@@ -44,6 +46,14 @@ def words(change: Change) -> str:
             return f"RTM_NEWADDR {_address(change.address)}"
         case DropAddress():
             return f"RTM_DELADDR {_address(change.address)}"
+        case _:
+            return _of_table(change)
+
+
+def _of_table(
+    change: PutRoute | PutRule | DropRule | PutNeighbor | PutSettings | PutSwitches | SetVf,
+) -> str:
+    match change:
         case PutRoute():
             return f"RTM_NEWROUTE {_route(change.route)}"
         case PutRule():
@@ -56,6 +66,10 @@ def words(change: Change) -> str:
             return f"/proc/sys/net {_values(change.values)}"
         case PutSwitches():
             return f"ETHTOOL_MSG_FEATURES_SET {_values(change.values)}"
+        case SetVf():
+            return (
+                f"RTM_NEWLINK of PF {change.seat.pf}, VF {change.seat.number}: {_vf(change.change)}"
+            )
 
 
 def _of_link(change: SetLink | Altnames | MoveAway | MakeChild | RemoveLink) -> str:
@@ -75,6 +89,22 @@ def _of_link(change: SetLink | Altnames | MoveAway | MakeChild | RemoveLink) -> 
             return f"{made}, {rest}" if rest else made
         case RemoveLink():
             return "RTM_DELLINK"
+
+
+def _vf(change: VfChange) -> str:
+    if change.mac is not None:
+        return f"address {change.mac}"
+    if change.vlan is not None:
+        vlan = change.vlan
+        return f"vlan {vlan.id} qos {vlan.qos} proto {vlan.protocol:#06x}"
+    if change.rate is not None:
+        return f"min_tx_rate {change.rate.min_mbps} max_tx_rate {change.rate.max_mbps}"
+    if change.link_state is not None:
+        words = {number: word for word, number in VF_LINK_STATES.items()}
+        return f"state {words.get(change.link_state, change.link_state)}"
+    if change.trust is not None:
+        return f"trust {'on' if change.trust else 'off'}"
+    return f"spoofchk {'on' if change.spoof_check else 'off'}"
 
 
 def _link(change: LinkChange) -> str:

@@ -19,9 +19,8 @@ from berth.nic import plan
 from berth.nic.execute import Namespaces, do, open_namespaces
 from berth.nic.homecoming import bring_home, link_at_home
 from berth.nic.identity import find_in_pod
-from berth.nic.look import look_home, look_in_pod, names_taken
+from berth.nic.look import has_permanent_address, look_home, look_in_pod, names_taken
 from berth.nic.record import NicRecord, SandboxRef, Stage
-from berth.nic.steps import Step
 from berth.nic.view import take_originals
 from berth.runtime.threads import Decision
 
@@ -77,8 +76,11 @@ def read_originals(
         link = spaces.home.link(index=index)
         if link is None:
             raise HostError(record.device, f"its link (index {index}) has vanished")
-        view = look_home(spaces, link)
-        return attrs.evolve(record, originals=take_originals(view, driver=driver, name=name))
+        view = look_home(spaces, link, record.seat)
+        originals = take_originals(
+            view, driver=driver, name=name, permanent=has_permanent_address(link.name)
+        )
+        return attrs.evolve(record, originals=originals)
 
 
 def stage(record: NicRecord, *, send: Sender = send_now) -> NicRecord:
@@ -238,12 +240,16 @@ def _read_back(spaces: Namespaces, record: NicRecord, index: int) -> NicRecord:
 
 def _stage_link(spaces: Namespaces, record: NicRecord) -> None:
     link = _home_link(spaces, record)
-    for step in plan.stage(record.config, link):
+    view = look_home(spaces, link, record.seat)
+    plan.require_switches(record.config, view.switches)
+    for step in plan.stage(record.config, view, record.seat):
         do(spaces, step, link)
     seen = spaces.home.link(index=link.index)
-    left: tuple[Step, ...] = plan.stage(record.config, seen) if seen else ()
-    if seen is None or left:
-        fields = ", ".join(step.field for step in left) or "the link itself"
+    if seen is None:
+        raise HostError(record.device, "vanished while it was set")
+    left = plan.stage(record.config, look_home(spaces, seen, record.seat), record.seat)
+    if left:
+        fields = ", ".join(step.field for step in left)
         raise HostError(record.device, f"does not show {fields} after it was set")
 
 

@@ -28,6 +28,7 @@ from berth.host.netlink.linkrequest import (
     delete_link,
     new_link,
     set_link,
+    set_vf,
 )
 from berth.host.netlink.namespace import CLONE_NEWNET, HOME, netns_descriptor, run_in_netns
 from berth.host.netlink.neighbor import Neighbor, delete_neighbor, new_neighbor
@@ -35,6 +36,7 @@ from berth.host.netlink.route import Route, new_route
 from berth.host.netlink.rtnl import Rtnl
 from berth.host.netlink.rule import delete_rule, new_rule
 from berth.host.netlink.socket import Sender, send_now
+from berth.host.netlink.vf import vf_value
 from berth.nic.settings import write_settings
 from berth.nic.steps import (
     Altnames,
@@ -52,9 +54,11 @@ from berth.nic.steps import (
     PutSwitches,
     RemoveLink,
     SetLink,
+    SetVf,
     Step,
 )
-from berth.nic.switches import write_switches
+from berth.nic.switches import leave_switches, write_switches
+from berth.nic.vf import VfSeat
 
 _NS_GET_NSTYPE: Final = 0xB703
 """Asks a namespace's descriptor for its kind; ``linux/nsfs.h``, since 4.11."""
@@ -198,7 +202,10 @@ def _do(spaces: Namespaces, place: Place, change: Change, link: Link) -> None:
     elif isinstance(change, PutSettings):
         _put_settings(spaces, place, change, link)
     elif isinstance(change, PutSwitches):
-        write_switches(link.index, change.values, send=spaces.send)
+        put = write_switches if change.strictly else leave_switches
+        put(link.index, change.values, send=spaces.send)
+    elif isinstance(change, SetVf):
+        _set_vf(spaces, change)
     else:
         _do_table(tables, change, link)
 
@@ -221,6 +228,48 @@ def _do_table(tables: Rtnl, change: Change, link: Link) -> None:
             tables.apply(delete_rule(change.rule))
     elif isinstance(change, PutNeighbor):
         _put_neighbor(tables, attrs.evolve(change.neighbor, index=index))
+
+
+def _set_vf(spaces: Namespaces, change: SetVf) -> None:
+    pf = find_pf(spaces.home, change.seat)
+    try:
+        spaces.home.apply(
+            set_vf(pf.index, vf_value(change.seat.number, change.change), label=pf.name)
+        )
+    except HostError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+        raise HostError(
+            f"VF {change.seat.number} of {pf.name}",
+            "cannot have it: the PF's driver does not set it",
+            mend="drop the field",
+            errno=error.errno,
+        ) from error
+
+
+def find_pf(home: Rtnl, seat: VfSeat, *, vfs: bool = False) -> Link:
+    """The link of a virtual function's PF.
+
+    Args:
+        vfs: Tell its virtual functions too.
+
+    Raises:
+        HostError: It is not at home.
+    """
+    link = home.link(index=seat.index, vfs=vfs) if seat.index else None
+    if link is not None and link.parent_device == seat.pf:
+        return link
+    # Its driver was bound anew; of links of one function those of its switch have port names.
+    found = [each for each in home.links() if each.parent_device == seat.pf]
+    found.sort(key=lambda each: each.port_name)
+    link = home.link(index=found[0].index, vfs=vfs) if found else None
+    if link is None:
+        raise HostError(
+            f"PF {seat.pf}",
+            "has no link at home, through which its VFs are set",
+            errno=errno.ENODEV,
+        )
+    return link
 
 
 def _put_neighbor(tables: Rtnl, neighbor: Neighbor) -> None:

@@ -21,6 +21,7 @@ from berth.nic.config.devicefacts import DeviceFacts, HomeSettings
 from berth.nic.config.values import AddressConfig, NeighborConfig, RouteConfig, RouteScope
 from berth.nic.survey import Found
 from berth.nic.topology import Topology
+from berth.nic.vf import VfSeat
 from berth.vfio.group import members
 
 _SCOPES: Final = {0: RouteScope.GLOBAL, 253: RouteScope.LINK, 254: RouteScope.HOST}
@@ -34,11 +35,13 @@ class Home:
         index: Its interface index.
         parent_device: Name of the device that carries it, as netlink tells it.
         driver: Kernel driver of that device; empty for virtual links.
+        seat: Where a VF hangs; ``None`` for others, and where its PF's link is not here.
     """
 
     index: int
     parent_device: str
     driver: str
+    seat: VfSeat | None = None
 
 
 def home_of(found: Found) -> Home | None:
@@ -49,7 +52,15 @@ def home_of(found: Found) -> Home | None:
         index=found.link.index,
         parent_device=found.link.parent_device,
         driver=found.driver if found.device is not None else "",
+        seat=_seat(found),
     )
+
+
+def _seat(found: Found) -> VfSeat | None:
+    function, pf = found.function, found.pf_link
+    if function is None or function.vf_index is None or pf is None:
+        return None
+    return VfSeat(pf=function.physfn, index=pf.index, number=function.vf_index)
 
 
 def device_facts(found: Found, group: NicGroup, topology: Topology, *, uplink: str) -> DeviceFacts:

@@ -177,15 +177,15 @@ def _put_back(
 ) -> Homecoming:
     """Do what is due until the link at home is as ``originals`` say."""
     for _ in range(_ROUNDS):
-        link, view, taken = _seen(spaces, originals, index)
-        steps = restore(originals, view, taken)
+        link, view, taken = _seen(spaces, record, originals, index)
+        steps = restore(originals, view, taken, seat=record.seat)
         if not steps:
             break
         for step in steps:
             do(spaces, step, link)
             link = _after(link, step)
-    link, view, taken = _seen(spaces, originals, index)
-    left = differences(originals, view, taken)
+    link, view, taken = _seen(spaces, record, originals, index)
+    left = differences(originals, view, taken, seat=record.seat)
     if left:
         return _still_away(record, "; ".join(left))
     record = _renumbered(_home(record), index)
@@ -195,7 +195,7 @@ def _put_back(
 
 
 def _seen(
-    spaces: Namespaces, originals: Originals, index: int
+    spaces: Namespaces, record: NicRecord, originals: Originals, index: int
 ) -> tuple[Link, View, frozenset[str]]:
     """The link at home now, all that hangs on it, and which of its names are taken."""
     link = spaces.home.link(index=index)
@@ -203,7 +203,8 @@ def _seen(
         raise HostError("host", f"link {index} has vanished", errno=errno.ENODEV)
     names = (*_names(originals, index), *originals.altnames)
     taken = find_taken(spaces.home, names, but=index)
-    return link, look_home(spaces, link), taken
+    seat = record.seat if originals.vf is not None else None
+    return link, look_home(spaces, link, seat), taken
 
 
 def _after(link: Link, step: Step) -> Link:

@@ -46,9 +46,13 @@ from berth.nic.steps import (
     PutRoute,
     PutRule,
     PutSettings,
+    PutSwitches,
     SetLink,
+    SetVf,
     Step,
 )
+from berth.nic.switches import wanted_switches
+from berth.nic.vf import VfSeat, vf_changes, wished_values
 from berth.nic.view import View
 
 IPS_LIMIT: Final = 16
@@ -59,11 +63,60 @@ _ADDR_GEN_MODE: Final = "addr_gen_mode"
 _WHOLE_MARK: Final = 0xFFFFFFFF
 
 
-def stage(config: NicConfig, link: Link) -> tuple[Step, ...]:
+def stage(config: NicConfig, view: View, seat: VfSeat | None = None) -> tuple[Step, ...]:
     """The steps at home that survive the move: the link goes down and gets its values.
 
     Only for a link that is moved; a child has nothing at home.
+
+    Args:
+        view: The link at home, with its switches, and with what its PF shows of a VF.
+        seat: Where a VF hangs.
     """
+    steps = _of_link(config, view.link)
+    down = 1 if view.link.up else 0
+    of_vf, of_switches = _of_vf(config, view, seat), _of_switches(config, view)
+    return (*steps[:down], *of_vf, *steps[down:], *of_switches)
+
+
+def require_switches(config: NicConfig, switches: Mapping[str, bool]) -> None:
+    """Refuse a switch that the link has not.
+
+    Args:
+        switches: Every one that can be turned, by ``feature/<name>`` and ``flag/<name>``.
+
+    Raises:
+        ClaimError: The link has none of a name, or it is fixed; every such one is named.
+    """
+    lacking = [name for name in _switches(config) if name not in switches]
+    if lacking:
+        raise ClaimError(
+            "ethtool",
+            f"the device has no {' and no '.join(name.replace('/', ' ') for name in lacking)} "
+            "that can be turned",
+            mend="drop it; `ethtool -k` and `ethtool --show-priv-flags` list what there is",
+        )
+
+
+def _of_vf(config: NicConfig, view: View, seat: VfSeat | None) -> Iterator[Step]:
+    """What of a VF is set through its PF."""
+    if seat is not None and view.vf is not None:
+        for field, change in vf_changes(view.vf, wished_values(config, view.vf)):
+            yield _home(field, SetVf(seat=seat, change=change))
+
+
+def _of_switches(config: NicConfig, view: View) -> Iterator[Step]:
+    wanted = _switches(config)
+    if any(view.switches.get(name) is not on for name, on in wanted.items()):
+        # All of them: what one costs another is told of those that were asked for.
+        yield _home("ethtool", PutSwitches(values=wanted, strictly=True))
+
+
+def _switches(config: NicConfig) -> Mapping[str, bool]:
+    return wanted_switches(config.ethtool.features, config.ethtool.private_flags)
+
+
+def _of_link(config: NicConfig, link: Link) -> tuple[Step, ...]:
+    """What a link at home still needs to be down and to have its values."""
     changes: list[tuple[str, Change]] = []
     if link.up:
         changes.append(("interface", SetLink(change=DOWN)))
@@ -105,7 +158,7 @@ def enter(config: NicConfig, link: Link, *, taken: Set[str]) -> tuple[Step, ...]
         taken: Every name and altname in the pod.
     """
     clashing = tuple(n for n in link.altnames if n in taken and n != config.interface.name)
-    steps = list(stage(config, link))
+    steps = list(_of_link(config, link))
     if clashing:
         steps.append(_home("interface", Altnames(remove=clashing)))
     change = attrs.evolve(_in_message(config), name=config.interface.name)

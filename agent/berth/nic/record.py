@@ -24,8 +24,10 @@ from berth.host.netlink.address import Address
 from berth.host.netlink.link import Offload
 from berth.host.netlink.neighbor import Neighbor
 from berth.host.netlink.route import Route
+from berth.host.netlink.vf import Vf
 from berth.model.claim import NetworkData
 from berth.nic.config.values import NicConfig
+from berth.nic.vf import VfSeat
 
 
 class Stage(Enum):
@@ -77,6 +79,7 @@ class Originals:
         switches: What ethtool can turn of it, by ``feature/<name>`` and ``flag/<name>``.
         xdp_program_id: 0 when none was attached.
         driver: Kernel driver of its device; empty for virtual links.
+        vf: What was set of it through its PF, for a VF whose PF is here.
     """
 
     name: str
@@ -100,6 +103,7 @@ class Originals:
     switches: Mapping[str, bool] = attrs.field(factory=dict)
     xdp_program_id: int = 0
     driver: str = ""
+    vf: Vf | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -115,6 +119,7 @@ class NicRecord:
             namespace (``0000:41:00.0``, ``virtio3``); empty for virtual links.
         originals: ``None`` for a child, which is made and unmade, and before they are read.
         parent_index: A child's parent at home; 0 for a link that is moved.
+        seat: Where a VF hangs; ``None`` for other NICs, and while its PF's link is not seen.
         stage: See the module's text.
         sandbox: Where it is or was meant to go last.
         pod_index: Interface index in the sandbox, once known.
@@ -133,6 +138,7 @@ class NicRecord:
     parent_device: str = ""
     originals: Originals | None = None
     parent_index: int = 0
+    seat: VfSeat | None = None
     stage: Stage = Stage.RESERVED
     sandbox: SandboxRef | None = None
     pod_index: int = 0

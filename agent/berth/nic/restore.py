@@ -33,12 +33,16 @@ from berth.nic.steps import (
     PutSettings,
     PutSwitches,
     SetLink,
+    SetVf,
     Step,
 )
+from berth.nic.vf import NO_MAC, VfSeat, vf_changes
 from berth.nic.view import KEPT_FLAGS, View
 
 _UNSAID: Final[tuple[object, ...]] = (None, 0, (), {}, Offload())
 # What a change leaves as it is.
+
+_ADMIN_MAC: Final = "vf.adminMAC"
 
 
 def free_name(originals: Originals, index: int, taken: Set[str]) -> str:
@@ -52,14 +56,17 @@ def free_name(originals: Originals, index: int, taken: Set[str]) -> str:
     return next(name for name in (originals.name, *spares) if name not in taken)
 
 
-def restore(originals: Originals, view: View, taken: Set[str]) -> tuple[Step, ...]:
+def restore(
+    originals: Originals, view: View, taken: Set[str], *, seat: VfSeat | None = None
+) -> tuple[Step, ...]:
     """The steps at home that are still due; none when everything stands as it stood.
 
     Args:
         taken: Names and altnames of other links at home.
+        seat: Where a VF hangs.
     """
     name = free_name(originals, view.link.index, taken)
-    changes = list(_link_changes(originals, view, name, taken))
+    changes = list(_link_changes(originals, view, name, taken, seat))
     goes_down = bool(changes) and view.link.up
     if goes_down:
         changes.insert(0, ("up", SetLink(change=DOWN)))
@@ -71,12 +78,14 @@ def restore(originals: Originals, view: View, taken: Set[str]) -> tuple[Step, ..
     return tuple(Step(place=Place.HOME, field=field, change=change) for field, change in changes)
 
 
-def differences(originals: Originals, view: View, taken: Set[str]) -> tuple[str, ...]:
+def differences(
+    originals: Originals, view: View, taken: Set[str], *, seat: VfSeat | None = None
+) -> tuple[str, ...]:
     """What still is not as it was, a sentence each; empty when the link is home."""
     return tuple(
         dict.fromkeys(
             f"{step.field} is not restored: {_told(step.change)}"
-            for step in restore(originals, view, taken)
+            for step in restore(originals, view, taken, seat=seat)
         )
     )
 
@@ -93,7 +102,7 @@ def _after_down(view: View) -> View:
 
 
 def _link_changes(
-    originals: Originals, view: View, name: str, taken: Set[str]
+    originals: Originals, view: View, name: str, taken: Set[str], seat: VfSeat | None
 ) -> Iterator[tuple[str, Change]]:
     """What needs the link down, in the order that the kernel takes it."""
     link = view.link
@@ -109,6 +118,10 @@ def _link_changes(
         yield "name", SetLink(change=LinkChange(name=name))
     if link.mtu != originals.mtu:
         yield "mtu", SetLink(change=LinkChange(mtu=originals.mtu))
+    of_vf = dict(_vf_changes(originals, view, seat))
+    if _ADMIN_MAC in of_vf:
+        # While it is set, drivers let the VF have no other one.
+        yield _ADMIN_MAC, of_vf.pop(_ADMIN_MAC)
     yield from _address_value_changes(originals, view)
     yield from _value_changes(originals, view)
     yield from _altname_changes(originals, view, name, taken)
@@ -118,6 +131,19 @@ def _link_changes(
     switches = {n: v for n, v in originals.switches.items() if view.switches.get(n, v) != v}
     if switches:
         yield "ethtool", PutSwitches(values=switches)
+    yield from of_vf.items()
+
+
+def _vf_changes(
+    originals: Originals, view: View, seat: VfSeat | None
+) -> Iterator[tuple[str, Change]]:
+    """What is to be set of a VF through its PF; an address that is its own choice is not."""
+    if originals.vf is None or view.vf is None or seat is None:
+        return
+    is_own = originals.vf.mac == NO_MAC and view.vf.mac in {"", originals.mac}
+    now = attrs.evolve(view.vf, mac=NO_MAC) if is_own else view.vf
+    for field, change in vf_changes(now, originals.vf):
+        yield field, SetVf(seat=seat, change=change)
 
 
 def _address_value_changes(originals: Originals, view: View) -> Iterator[tuple[str, Change]]:

@@ -18,6 +18,8 @@ from berth.host.netlink.linkrequest import LinkChange
 from berth.host.netlink.neighbor import Neighbor
 from berth.host.netlink.route import Route
 from berth.host.netlink.rule import Rule
+from berth.host.netlink.vf import VfChange
+from berth.nic.vf import VfSeat
 
 
 class Place(Enum):
@@ -131,13 +133,23 @@ class PutSwitches:
 
     Attributes:
         values: By ``feature/<name>`` and ``flag/<name>``.
+        strictly: What the device cannot have now is a fault; else it has it as soon as it can.
     """
 
     values: Mapping[str, bool]
+    strictly: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class SetVf:
+    """Set one administrative value of a virtual function, at home and through its PF."""
+
+    seat: VfSeat
+    change: VfChange
 
 
 Change: TypeAlias = (
-    "SetLink | Altnames | MoveAway | MakeChild | RemoveLink | PutAddress | DropAddress"
+    "SetLink | SetVf | Altnames | MoveAway | MakeChild | RemoveLink | PutAddress | DropAddress"
     " | PutRoute | PutRule | DropRule | PutNeighbor | PutSettings | PutSwitches"
 )
 

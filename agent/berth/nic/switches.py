@@ -19,6 +19,7 @@ from berth.host.netlink.generic import (
     parse_family,
     parse_features,
     parse_private_flags,
+    parse_refused_features,
     set_features,
     set_private_flags,
 )
@@ -46,8 +47,38 @@ def read_switches(index: int, *, send: Sender) -> dict[str, bool]:
         return {**found, **_flags(netlink, family, index)}
 
 
+def wanted_switches(
+    features: Mapping[str, bool], private_flags: Mapping[str, bool]
+) -> dict[str, bool]:
+    """Switches by features and flags of these names."""
+    return {
+        **{f"{_FEATURE}{name}": on for name, on in features.items()},
+        **{f"{_FLAG}{name}": on for name, on in private_flags.items()},
+    }
+
+
 def write_switches(index: int, values: Mapping[str, bool], *, send: Sender) -> None:
+    """Turn switches, all of them.
+
+    Raises:
+        HostError: The driver refused, or the device cannot have a feature as it is.
+    """
+    refused = leave_switches(index, values, send=send)
+    if refused:
+        raise HostError(
+            f"link {index}",
+            f"does not take {', '.join(sorted(refused))}",
+            rule="a feature may need another one, or the device lacks it",
+            mend="drop it",
+            errno=errno.EOPNOTSUPP,
+        )
+
+
+def leave_switches(index: int, values: Mapping[str, bool], *, send: Sender) -> frozenset[str]:
     """Turn switches; what a device cannot have now it has as soon as it can.
+
+    Returns:
+        Features that the device has not as they were asked for.
 
     Raises:
         HostError: The driver refused.
@@ -58,8 +89,10 @@ def write_switches(index: int, values: Mapping[str, bool], *, send: Sender) -> N
         family = _family(netlink)
         if flags:
             netlink.request(set_private_flags(family, index, flags))
-        if features:
-            netlink.request(set_features(family, index, features))
+        if not features:
+            return frozenset()
+        answers = netlink.request(set_features(family, index, features))
+        return frozenset().union(*map(parse_refused_features, answers))
 
 
 def _family(netlink: Netlink) -> int:

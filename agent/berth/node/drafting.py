@@ -178,6 +178,7 @@ def _nic(wish: ResolvedNic, snapshot: Snapshot, settings: Settings) -> NicRecord
         boot_id=settings.boot_id,
         parent_device=home.parent_device,
         parent_index=home.index if wish.mode is AttachMode.MACVLAN else 0,
+        seat=home.seat,
     )
 
 

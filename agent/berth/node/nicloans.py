@@ -285,6 +285,7 @@ class NicLoans:
             config=NicConfig(),
             boot_id=self._boot_id,
             parent_device=home.parent_device if home is not None else "",
+            seat=home.seat if home is not None else None,
             stage=Stage.LENT,
         )
 
@@ -315,6 +316,7 @@ class NicLoans:
             boot_id=self._boot_id,
             parent_device=home.parent_device,
             parent_index=home.index if config.mode is not AttachMode.MOVE else 0,
+            seat=home.seat,
         )
 
     def _homes(self, given: Given) -> tuple[int, ...]:

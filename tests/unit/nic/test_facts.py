@@ -24,6 +24,7 @@ from berth.nic.config.devicefacts import DeviceFacts, HomeSettings
 from berth.nic.config.values import AddressConfig, NeighborConfig, RouteConfig, RouteScope
 from berth.nic.facts import Home, device_facts, hardware_addrs, home_of
 from berth.nic.survey import Found, survey
+from berth.nic.vf import VfSeat
 from tests.unit.nic.machine import Machine, group
 
 PF = "0000:41:00.0"
@@ -81,6 +82,24 @@ def test_facts_of_a_vf_tell_its_pfs_mtu(machine: Machine) -> None:
 
     assert _facts(machine, "ens5f0v0").pf_mtu == 1400
     assert _facts(machine).pf_mtu == 0
+
+
+def test_home_of_a_vf_tells_where_it_hangs(machine: Machine) -> None:
+    """Its PF's address, that one's link of now, and its number; other NICs hang nowhere."""
+
+    machine.tree.function("0000:51:00.0", total_vfs=8)
+    pf = machine.nic("ens5f0", "0000:51:00.0")
+    machine.vf("ens5f0v0", "0000:51:10.0", pf="0000:51:00.0", number=3)
+    home, other = home_of(_found(machine, "ens5f0v0")), home_of(_found(machine))
+
+    assert home is not None
+    assert home.seat == VfSeat(pf="0000:51:00.0", index=pf.index, number=3)
+    assert other is not None
+    assert other.seat is None
+    machine.links.pop("ens5f0")
+    away = home_of(_found(machine, "ens5f0v0"))
+    assert away is not None
+    assert away.seat is None
 
 
 def test_addresses_that_somebody_set_can_be_inherited(machine: Machine) -> None:

@@ -10,18 +10,23 @@ import pytest
 from berth.errors import ClaimError
 from berth.host.netlink.address import IFA_F_DADFAILED, IFA_F_PERMANENT
 from berth.host.netlink.link import IFF_ALLMULTI, IFF_MULTICAST, IFF_PROMISC, IFF_UP
+from berth.host.netlink.vf import Vf
+from berth.model.device import NicKind
 from berth.nic.plan import (
     enter,
     lacking,
     make,
     network_data,
     require_free_name,
+    require_switches,
     settings_of,
     settle,
     stage,
 )
 from berth.nic.steps import PutAddress, PutNeighbor, PutRoute, PutRule, PutSettings
+from berth.nic.vf import NO_MAC, VfSeat
 from berth.nic.view import View
+from tests.unit.nic.config.claims import NIC
 from tests.unit.nic.links import (
     address_of,
     child_config_of,
@@ -85,7 +90,7 @@ def test_stage_of_a_link_that_is_up() -> None:
 
     link = link_of(altnames=("net1", "enp1s0"))
 
-    assert told(stage(config_of(**WHOLE), link)) == golden("stage")
+    assert told(stage(config_of(**WHOLE), View(link=link))) == golden("stage")
 
 
 def test_stage_when_everything_is_so() -> None:
@@ -93,7 +98,7 @@ def test_stage_when_everything_is_so() -> None:
 
     link = link_of(flags=0, mtu=1400, mac="02:00:00:00:00:07", txqlen=77)
 
-    assert stage(config_of(**WHOLE), link) == ()
+    assert stage(config_of(**WHOLE), View(link=link)) == ()
 
 
 def test_stage_of_packet_sizes() -> None:
@@ -101,9 +106,90 @@ def test_stage_of_packet_sizes() -> None:
 
     config = config_of(interface={"gsoMaxSize": 65536, "groMaxSize": 30000})
 
-    (line,) = told(stage(config, link_of(flags=0)))
+    (line,) = told(stage(config, View(link=link_of(flags=0))))
 
     assert line.endswith("SetLink(change=LinkChange(offload=Offload(gro_max_size=30000)))")
+
+
+VF = attrs.evolve(NIC, kind=NicKind.VF, pf_mtu=9000)
+SEAT = VfSeat(pf="0000:41:00.0", index=9, number=2)
+NOW = Vf(number=2, mac=NO_MAC, spoof_check=True, trust=False, link_state=0)
+
+
+def of_vf(now: Vf = NOW, **wish: Any) -> list[str]:
+    """The steps at home for a VF that is down."""
+    interface = {"hardwareAddr": "02:00:00:00:00:07"} if wish.get("adminMAC") else {}
+    config = config_of(facts=VF, vf=wish, interface=interface)
+    return told(stage(config, View(link=link_of(flags=0), vf=now), SEAT))
+
+
+def test_stage_of_a_vf_goes_through_its_pf() -> None:
+    """Down first, then each of its values in a message of its own, then the link's own values."""
+
+    config = config_of(
+        facts=VF,
+        interface={"mtu": 1400, "hardwareAddr": "02:00:00:00:00:07"},
+        vf={
+            "vlan": 7,
+            "vlanQoS": 3,
+            "vlanProtocol": "802.1ad",
+            "spoofCheck": False,
+            "trust": True,
+            "linkState": "enable",
+            "maxTxMbps": 100,
+            "adminMAC": True,
+        },
+        ethtool={"features": {"rx-gro": False}},
+    )
+    view = View(link=link_of(), vf=NOW, switches={"feature/rx-gro": True})
+
+    assert told(stage(config, view, SEAT)) == golden("stage-vf")
+
+
+@pytest.mark.parametrize(
+    ("now", "wish"),
+    [
+        (NOW, {}),
+        (NOW, {"vlan": 0, "spoofCheck": True, "trust": False, "linkState": "auto", "minTxMbps": 0}),
+        (attrs.evolve(NOW, vlan=7, vlan_protocol=0x8100), {"vlan": 7}),
+        (attrs.evolve(NOW, mac="02:00:00:00:00:07"), {"adminMAC": True}),
+    ],
+)
+def test_stage_of_a_vf_that_has_all_of_it(now: Vf, wish: dict[str, Any]) -> None:
+    """What stands already is not set again."""
+
+    assert [line for line in of_vf(now, **wish) if "vf." in line] == []
+
+
+def test_stage_of_a_vlan_brings_its_own_tag() -> None:
+    """Priority and protocol of the VLAN before are not kept with the new number."""
+
+    before = attrs.evolve(NOW, vlan=9, vlan_qos=5, vlan_protocol=0x88A8)
+
+    (line,) = of_vf(before, vlan=7)
+    assert line.endswith("change=VfChange(vlan=VfVlan(id=7)))")
+    (line,) = of_vf(before, vlan=0)
+    assert line.endswith("change=VfChange(vlan=VfVlan()))")
+
+
+def test_stage_of_rates_sets_both() -> None:
+    """The driver takes both rates at once, so the one that nobody speaks of stays what it is."""
+
+    (line,) = of_vf(attrs.evolve(NOW, min_rate_mbps=10), maxTxMbps=100)
+
+    assert line.endswith("VfChange(rate=VfRate(min_mbps=10, max_mbps=100)))")
+
+
+def test_switches_that_the_link_has_not_are_refused_by_name() -> None:
+    """The kernel would take a feature that is fixed without a word."""
+
+    config = config_of(
+        ethtool={"features": {"rx-gro": True, "rx-gor": True}, "privateFlags": {"x": True}}
+    )
+
+    with pytest.raises(ClaimError, match=r"the device has no feature rx-gor and no flag x that"):
+        require_switches(config, {"feature/rx-gro": False})
+    require_switches(config, {"feature/rx-gro": False, "feature/rx-gor": False, "flag/x": True})
 
 
 def test_enter_goes_in_one_message() -> None:

@@ -34,6 +34,7 @@ def check(config: NicConfig, draft: Draft) -> None:
     _check_counts(config, draft)
     _check_up(config, draft)
     _check_ipv6(config, draft)
+    _check_vf(config, draft)
     for number, route in enumerate(config.routes):
         place = draft.item_place("routes", number)
         _check_source(route, config, draft, place.at("source"))
@@ -66,6 +67,21 @@ def _check_up(config: NicConfig, draft: Draft) -> None:
         draft.place("interface.up").say(
             "false beside routes", rule="a route needs an interface that is up"
         )
+
+
+def _check_vf(config: NicConfig, draft: Draft) -> None:
+    vf = config.vf
+    if not vf.vlan and draft.sound("vf.vlan"):
+        for path, value in (("vf.vlanQoS", vf.vlan_qos), ("vf.vlanProtocol", vf.vlan_protocol)):
+            if value:
+                draft.place(path).say("without a VLAN", rule="it stands in a VLAN's tag")
+    if vf.max_tx_mbps and vf.min_tx_mbps and vf.min_tx_mbps > vf.max_tx_mbps:
+        found = f"{vf.min_tx_mbps} is above vf.maxTxMbps"
+        draft.place("vf.minTxMbps").say(found, rule=f"that is {vf.max_tx_mbps}")
+    lacks_mac = config.interface.hardware_addr is None and draft.sound("interface.hardwareAddr")
+    if vf.admin_mac and lacks_mac:
+        rule = "it says how interface.hardwareAddr is set"
+        draft.place("vf.adminMAC").say("true without an address", rule=rule)
 
 
 def _check_ipv6(config: NicConfig, draft: Draft) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from berth.config.forms import Flag, Whole
 from berth.nic.config.field import Field, Guard
-from berth.nic.config.kinds import Objects, TableNumber, Word, Words, Written
+from berth.nic.config.kinds import Objects, Switches, TableNumber, Word, Words, Written
 from berth.nic.config.laterfields import LATER_FIELDS
 from berth.nic.config.notation import (
     INTERFACE_RULE,
@@ -28,9 +28,13 @@ from berth.nic.config.notation import (
 )
 from berth.nic.config.sysctls import SYSCTL_FIELDS
 from berth.nic.config.values import AttachMode, MacvlanMode, RdmaUse, RouteScope
+from berth.nic.config.vffields import VF_FIELDS
 
 MTU_LIMIT: Final = 65535
 """Longest IP packet without jumbograms, in bytes."""
+
+SWITCHES_LIMIT: Final = 64
+"""Most features, and most private flags, of one text."""
 
 _MOST: Final = 2**32 - 1
 
@@ -135,6 +139,7 @@ FIELDS: Final = (
         default='"bridge"',
         guarded_values=((MacvlanMode.PASSTHRU, "macvlan.mode"),),
     ),
+    *VF_FIELDS,
     Field(
         path="vfio.iommufd",
         form=Flag(),
@@ -311,6 +316,21 @@ FIELDS: Final = (
         known_as=("mac", "lladdr"),
     ),
     *SYSCTL_FIELDS,
+    Field(
+        path="ethtool.features",
+        form=Switches(limit=SWITCHES_LIMIT),
+        meaning="Offloads by the kernel's names, as `ethtool -k` lists them: `rx-gro`, "
+        "`tx-tcp-segmentation`. One that the device cannot switch is refused.",
+        default="what the device has",
+    ),
+    Field(
+        path="ethtool.privateFlags",
+        form=Switches(limit=SWITCHES_LIMIT),
+        meaning="Flags of the driver, as `ethtool --show-priv-flags` lists them.",
+        default="what the device has",
+        guard=Guard.ALWAYS,
+        known_as=("privFlags",),
+    ),
     Field(
         path="rdma",
         form=Word(kind=RdmaUse, later=("required",)),

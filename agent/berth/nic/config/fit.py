@@ -37,6 +37,7 @@ def check_fit(
     _check_hardware_addr(config, draft, facts, host)
     if config.mode is AttachMode.MACVLAN:
         _check_macvlan(config, draft, facts, policy)
+    _check_vf(draft, facts)
     if facts.link_type != "ether":
         for number, _ in enumerate(config.neighbors):
             place = draft.item_place("neighbors", number).at("hardwareAddr")
@@ -111,6 +112,20 @@ def _check_hardware_addr(
     own = config.mode is AttachMode.MOVE and holder == facts.identity
     if holder is not None and not own:
         place.say(f"{wanted} is in use", rule=f"{holder} has it", mend="choose another")
+
+
+def _check_vf(draft: Draft, facts: DeviceFacts) -> None:
+    given = [path for path in draft.settings if path.startswith("vf.")]
+    for path in given:
+        if facts.kind is not NicKind.VF:
+            found = f"without effect on a device of kind {facts.kind.value}"
+            draft.place(path).say(found, rule="it is set of a VF, through its PF", mend="drop it")
+        elif not facts.pf_mtu:
+            draft.place(path).say(
+                "cannot be set: the link of the VF's PF is not seen on the node",
+                rule="it is set through that link",
+                mend="bring the PF's link into the node's own network namespace",
+            )
 
 
 def _check_macvlan(

@@ -19,6 +19,7 @@ from berth.nic.config.nearest import nearest
 from berth.nic.config.notation import OWN_NAME
 from berth.nic.config.report import Place, Report
 from berth.nic.config.values import AttachMode, MacvlanMode
+from berth.nic.config.vffields import VF_FIELDS
 
 _BEFORE_ENTRIES: Final = -1
 """Rank of faults in a group's defaults: they are told before those of a claim's entries."""
@@ -198,6 +199,9 @@ NEEDED_MODE: Final[Mapping[str, AttachMode]] = {
     "vfio.iommufd": AttachMode.VFIO,
     "vfio.apiDevice": AttachMode.VFIO,
     "vfio.vhost": AttachMode.VFIO,
+    **{field.path: AttachMode.MOVE for field in VF_FIELDS},
+    "ethtool.features": AttachMode.MOVE,
+    "ethtool.privateFlags": AttachMode.MOVE,
 }
 """Fields that mean something in one mode only."""
 

@@ -48,6 +48,28 @@ class MacvlanMode(Enum):
     PASSTHRU = "passthru"
 
 
+class VlanProtocol(Enum):
+    """How a VLAN's tag is told from other packets."""
+
+    Q = "802.1Q"
+    AD = "802.1ad"
+
+
+VLAN_ETHERTYPES: Final[Mapping[VlanProtocol, int]] = {
+    VlanProtocol.Q: 0x8100,
+    VlanProtocol.AD: 0x88A8,
+}
+"""EtherTypes of the tags. Source: Linux ``include/uapi/linux/if_ether.h``."""
+
+
+class VfLinkState(Enum):
+    """Whether a VF has carrier: as its PF, always, or never."""
+
+    AUTO = "auto"
+    ENABLE = "enable"
+    DISABLE = "disable"
+
+
 class RouteScope(Enum):
     """How far away a route's destination is."""
 
@@ -91,6 +113,35 @@ class MacvlanConfig:
     """A macvlan child."""
 
     mode: MacvlanMode = MacvlanMode.BRIDGE
+
+
+@attrs.frozen(kw_only=True)
+class VfConfig:
+    """What is set of a VF through its PF; ``None`` leaves what it has.
+
+    Attributes:
+        vlan: VLAN that it is held in; 0 for none.
+        vlan_qos: Priority in that VLAN's tag.
+        admin_mac: Its hardware address is set through the PF too.
+    """
+
+    vlan: int | None = None
+    vlan_qos: int | None = None
+    vlan_protocol: VlanProtocol | None = None
+    spoof_check: bool | None = None
+    trust: bool | None = None
+    link_state: VfLinkState | None = None
+    min_tx_mbps: int | None = None
+    max_tx_mbps: int | None = None
+    admin_mac: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class EthtoolConfig:
+    """Switches of the link, by the names that the kernel and the driver have for them."""
+
+    features: Mapping[str, bool] = attrs.field(factory=dict)
+    private_flags: Mapping[str, bool] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -216,7 +267,9 @@ class NicConfig:
     mode: AttachMode = AttachMode.MOVE
     interface: InterfaceConfig = InterfaceConfig()
     macvlan: MacvlanConfig = MacvlanConfig()
+    vf: VfConfig = VfConfig()
     vfio: WayIn = WayIn()
+    ethtool: EthtoolConfig = EthtoolConfig()
     addresses: tuple[AddressConfig, ...] = ()
     routes: tuple[RouteConfig, ...] = ()
     rules: tuple[RuleConfig, ...] = ()

@@ -153,6 +153,10 @@ def _interfaces() -> st.SearchStrategy[Any]:
     )
 
 
+def _switches() -> st.SearchStrategy[Any]:
+    return st.dictionaries(st.from_regex(r"\A[!-~]{1,31}\Z"), st.booleans(), max_size=5)
+
+
 READABLE: Final = st.fixed_dictionaries(
     {},
     optional={
@@ -160,6 +164,21 @@ READABLE: Final = st.fixed_dictionaries(
         "interface": _interfaces(),
         "macvlan": st.fixed_dictionaries(
             {"mode": st.sampled_from(["bridge", "private", "vepa", "passthru"])}
+        ),
+        "vf": st.fixed_dictionaries(
+            {},
+            optional={
+                "vlan": st.integers(0, 4094),
+                "vlanQoS": st.integers(0, 7),
+                "vlanProtocol": st.sampled_from(["802.1Q", "802.1ad"]),
+                "linkState": st.sampled_from(["auto", "enable", "disable"]),
+                "minTxMbps": st.integers(0, 1000),
+                "maxTxMbps": st.integers(0, 1000),
+                **{name: st.booleans() for name in ("spoofCheck", "trust", "adminMAC")},
+            },
+        ),
+        "ethtool": st.fixed_dictionaries(
+            {}, optional={name: _switches() for name in ("features", "privateFlags")}
         ),
         "addresses": _addresses(),
         "routes": _routes(),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 
 from berth.model.claim import ConfigSource
-from tests.unit.nic.config.claims import SHARED, class_faults, entry, resolved
+from berth.model.device import NicKind
+from tests.unit.nic.config.claims import NIC, SHARED, class_faults, entry, resolved
 
 V4 = {"address": "10.0.0.5/24"}
 V6 = {"address": "fd00::5/64"}
@@ -293,3 +295,43 @@ def test_macvlan_when_the_mode_could_not_be_read() -> None:
 
     assert len(found) == 1
     assert found[0].startswith("mode: ")
+
+
+VF = attrs.evolve(NIC, kind=NicKind.VF, pf_mtu=9000)
+
+
+@pytest.mark.parametrize(
+    ("vf", "faults"),
+    [
+        ({"vlan": 7, "vlanQoS": 3, "vlanProtocol": "802.1ad"}, []),
+        ({"vlan": 0, "vlanQoS": 0}, []),
+        ({"vlanQoS": 3}, ["vf.vlanQoS: without a VLAN: it stands in a VLAN's tag"]),
+        (
+            {"vlan": 0, "vlanProtocol": "802.1Q"},
+            ["vf.vlanProtocol: without a VLAN: it stands in a VLAN's tag"],
+        ),
+        ({"minTxMbps": 10, "maxTxMbps": 10}, []),
+        ({"minTxMbps": 10, "maxTxMbps": 0}, []),
+        (
+            {"minTxMbps": 11, "maxTxMbps": 10},
+            ["vf.minTxMbps: 11 is above vf.maxTxMbps: that is 10"],
+        ),
+        ({"adminMAC": False}, []),
+        (
+            {"adminMAC": True},
+            ["vf.adminMAC: true without an address: it says how interface.hardwareAddr is set"],
+        ),
+    ],
+)
+def test_vf_when_its_values_are_beside_each_other(vf: dict[str, Any], faults: list[str]) -> None:
+    """A tag needs a VLAN, the least rate is not above the largest, an address has to be given."""
+
+    assert class_faults({"vf": vf}, facts=VF) == faults
+
+
+def test_admin_mac_when_an_address_is_given() -> None:
+    """The address of the interface is the one that is set through the PF."""
+
+    interface = {"hardwareAddr": "02:00:00:00:00:01"}
+
+    assert class_faults({"interface": interface, "vf": {"adminMAC": True}}, facts=VF) == []

@@ -61,7 +61,9 @@ def test_config_when_resolved() -> None:
         "mode": "move",
         "interface": {"name": "net1", "up": True},
         "macvlan": {"mode": "bridge"},
+        "vf": {"adminMAC": False},
         "vfio": {"iommufd": False, "apiDevice": True, "vhost": False},
+        "ethtool": {},
         "addresses": [
             {"address": "10.0.0.5/24", "noDAD": True, "noPrefixRoute": False},
             {"address": "fd00::5/64", "noDAD": False, "noPrefixRoute": False},

@@ -8,13 +8,24 @@ import pytest
 
 from berth.config.forms import Form
 from berth.errors import ClaimError
-from berth.nic.config.kinds import Later, Numbers, Objects, TableNumber, Word, Words, Written
+from berth.model import jsontext
+from berth.nic.config.kinds import (
+    Later,
+    Numbers,
+    Objects,
+    Switches,
+    TableNumber,
+    Word,
+    Words,
+    Written,
+)
 from berth.nic.config.notation import interface_name
 from berth.nic.config.report import Place, Report
 from berth.nic.config.values import MAIN_TABLE, RdmaUse
 
 RDMA = Word(kind=RdmaUse, later=("required",))
 INHERIT = Words(("addresses", "routes"))
+SWITCHES = Switches(limit=2)
 NAME = Written(what="a name", parse=interface_name)
 
 
@@ -37,6 +48,7 @@ def _read(form: Form[Any], value: object) -> tuple[object, list[str]]:
         (INHERIT, [], ()),
         (INHERIT, ["routes", "addresses"], ("routes", "addresses")),
         (Objects(limit=2), [1, "x"], (1, "x")),
+        (SWITCHES, {"rx-gro": True, "a" * 31: None}, {"rx-gro": True, "a" * 31: None}),
     ],
 )
 def test_form_when_it_takes(form: Form[Any], value: object, wanted: object) -> None:
@@ -111,3 +123,33 @@ def test_label_when_told_in_a_sentence(form: Form[Any]) -> None:
     """Every form says in words what it takes."""
 
     assert form.label
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ([], "field: a list: it must be an object of true or false by name"),
+        ({"rx-gro": 1}, "field.rx-gro: 1: it must be true or false"),
+        (
+            {"rx gro": True},
+            'field["rx gro"]: is no name: a name has 1 to 31 letters, digits and signs',
+        ),
+        (
+            {"a" * 32: True},
+            f"field.{'a' * 32}: is no name: a name has 1 to 31 letters, digits and signs",
+        ),
+        ({"a": True, "b": True, "c": True}, "field: 3 names: at most 2 are allowed"),
+    ],
+)
+def test_switches_when_refused(value: object, fault: str) -> None:
+    """Names that no kernel has, values that are no switch, and too many of them."""
+
+    assert _read(SWITCHES, value) == (None, [fault])
+
+
+def test_switches_when_a_name_stands_twice() -> None:
+    """The last one would win without a word."""
+
+    raw = jsontext.loads('{"rx-gro": true, "rx-gro": false}')
+
+    assert _read(SWITCHES, raw)[1] == ["field.rx-gro: given more than once: each name stands once"]
