@@ -27,7 +27,7 @@ from berth.kube.slices import Owner, device_json
 from berth.model.claim import Claim
 from berth.model.edits import joined
 from berth.model.peripheral import Peripheral
-from berth.nic import plan
+from berth.nic import plan, staging
 from berth.nic.config.group import policies_of
 from berth.nic.record import NicRecord
 from berth.nic.steps import Step
@@ -287,7 +287,7 @@ def steps_of(nic: NicRecord, home: Link, vf: Vf | None = None) -> tuple[Step, ..
     settled = plan.settle(config, None)
     if nic.is_child:
         return (*plan.make(config), *settled)
-    staged = plan.stage(config, View(link=home, vf=vf), nic.seat)
+    staged = staging.stage(config, View(link=home, vf=vf), nic.seat)
     # Entering sets again what drifted since it was staged: of a link that is as it was, all of it.
     entered = plan.enter(config, home, taken=frozenset())[-1:]
     return (*staged, *entered, *settled)

@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from berth.host.netlink.address import IFA_F_NODAD, IFA_F_NOPREFIXROUTE, Address
-from berth.host.netlink.kinds import Ipvlan, KindData, Macvlan, kind_name
+from berth.host.netlink.kinds import Ipvlan, KindData, Macvlan, Vlan, kind_name
 from berth.host.netlink.link import IFF_ALLMULTI, IFF_PROMISC, IFF_UP
 from berth.host.netlink.linkrequest import LinkChange
 from berth.host.netlink.neighbor import Neighbor
@@ -134,7 +134,8 @@ def _link_words(change: LinkChange) -> Iterator[str]:
 
 def _kind(kind: KindData) -> str:
     mode = f" ({kind.mode})" if isinstance(kind, Macvlan | Ipvlan) else ""
-    return f"{kind_name(kind)}{mode}"
+    vlan = f" ({kind.protocol} {kind.id})" if isinstance(kind, Vlan) else ""
+    return f"{kind_name(kind)}{mode}{vlan}"
 
 
 def _address(address: Address) -> str:

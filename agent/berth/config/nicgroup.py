@@ -64,10 +64,11 @@ class NicShared:
         Whole(least=1, most=SLOTS_LIMIT), 32, "Most claims that use the parent at once."
     )
     children: tuple[ChildKind, ...] = key(
-        Several(item=Choice(kind=ChildKind, now=(ChildKind.MACVLAN,)), least=1),
+        Several(item=Choice(kind=ChildKind), least=1),
         (ChildKind.MACVLAN,),
         "Kinds of link that may be made over the parent; "
-        "the first is made unless the claim says otherwise.",
+        "the first is made unless the claim says otherwise. "
+        "macvlan and ipvlan are not made over one parent.",
     )
     bandwidth: int | None = key(
         OrEmpty(BANDWIDTH),
@@ -78,7 +79,13 @@ class NicShared:
     )
 
     def check(self, cursor: Cursor, written: Written) -> None:
-        """Each slot must come to at least one step of bandwidth."""
+        """Children must bear each other, and each slot come to a step of bandwidth."""
+        if {ChildKind.MACVLAN, ChildKind.IPVLAN} <= {*self.children}:
+            cursor.at("children").say(
+                "holds macvlan and ipvlan",
+                rule="a parent carries only one of the two",
+                mend="make two groups, with a parent each",
+            )
         if self.bandwidth is None or "slots" in written.at_fault:
             return
         if self.bandwidth < self.slots * MEGABIT:

@@ -15,7 +15,7 @@ import attrs
 from berth.errors import BerthError, ClaimError, HostError
 from berth.host.netlink.link import Link
 from berth.host.netlink.socket import Sender, send_now
-from berth.nic import plan
+from berth.nic import plan, staging
 from berth.nic.execute import Namespaces, do, open_namespaces
 from berth.nic.homecoming import bring_home, link_at_home
 from berth.nic.identity import find_in_pod
@@ -241,13 +241,13 @@ def _read_back(spaces: Namespaces, record: NicRecord, index: int) -> NicRecord:
 def _stage_link(spaces: Namespaces, record: NicRecord) -> None:
     link = _home_link(spaces, record)
     view = look_home(spaces, link, record.seat)
-    plan.require_switches(record.config, view.switches)
-    for step in plan.stage(record.config, view, record.seat):
+    staging.require_switches(record.config, view.switches)
+    for step in staging.stage(record.config, view, record.seat):
         do(spaces, step, link)
     seen = spaces.home.link(index=link.index)
     if seen is None:
         raise HostError(record.device, "vanished while it was set")
-    left = plan.stage(record.config, look_home(spaces, seen, record.seat), record.seat)
+    left = staging.stage(record.config, look_home(spaces, seen, record.seat), record.seat)
     if left:
         fields = ", ".join(step.field for step in left)
         raise HostError(record.device, f"does not show {fields} after it was set")

@@ -9,6 +9,7 @@ import attrs
 
 from berth.config.nicgroup import NicGroup
 from berth.host.netlink.address import IFA_F_NODAD, IFA_F_NOPREFIXROUTE, Address
+from berth.host.netlink.kinds import Ipvlan, Macvlan, Vlan
 from berth.host.netlink.link import Link
 from berth.host.netlink.route import (
     RTN_UNICAST,
@@ -17,7 +18,7 @@ from berth.host.netlink.route import (
     Route,
 )
 from berth.nic.attributes import type_of
-from berth.nic.config.devicefacts import DeviceFacts, HomeSettings
+from berth.nic.config.devicefacts import Child, DeviceFacts, HomeSettings
 from berth.nic.config.values import AddressConfig, NeighborConfig, RouteConfig, RouteScope
 from berth.nic.survey import Found
 from berth.nic.topology import Topology
@@ -83,7 +84,21 @@ def device_facts(found: Found, group: NicGroup, topology: Topology, *, uplink: s
         uplink=uplink,
         home=_settings(link, topology) if link else HomeSettings(),
         companions=companions(found, topology),
+        children=tuple(_children(link, topology)) if link else (),
     )
+
+
+def _children(link: Link, topology: Topology) -> Iterator[Child]:
+    """The node's own links over it, of the kinds that are made for claims."""
+    for child in topology.children.get(link.index, ()):
+        data, holder = child.kind_data, f"the node's {child.name}"
+        if isinstance(data, Ipvlan):
+            yield Child(kind="ipvlan", sort=(data.mode, data.isolation), holder=holder)
+        elif isinstance(data, Vlan):
+            protocol = data.protocol.replace("q", "Q")
+            yield Child(kind="vlan", sort=(str(data.id), protocol), holder=holder)
+        elif isinstance(data, Macvlan):
+            yield Child(kind="macvlan", holder=holder)
 
 
 def companions(found: Found, topology: Topology) -> tuple[str, ...]:

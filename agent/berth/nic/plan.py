@@ -18,9 +18,9 @@ import attrs
 from berth.errors import ClaimError
 from berth.host.netlink.address import IFA_F_NODAD, IFA_F_NOPREFIXROUTE, Address
 from berth.host.netlink.ip import AF_INET, AF_INET6
-from berth.host.netlink.kinds import Macvlan
-from berth.host.netlink.link import IFF_ALLMULTI, IFF_PROMISC, IFF_UP, Link, Offload
-from berth.host.netlink.linkrequest import DOWN, LinkChange
+from berth.host.netlink.kinds import Ipvlan, KindData, Macvlan, Vlan
+from berth.host.netlink.link import IFF_ALLMULTI, IFF_PROMISC, IFF_UP, Link
+from berth.host.netlink.linkrequest import LinkChange
 from berth.host.netlink.neighbor import Neighbor
 from berth.host.netlink.route import RTNH_F_ONLINK, Hop, Route, mtu_metric
 from berth.host.netlink.rule import Rule
@@ -34,6 +34,7 @@ from berth.nic.config.values import (
     RouteScope,
     RuleConfig,
 )
+from berth.nic.staging import link_steps, offload_of
 from berth.nic.steps import (
     Altnames,
     Change,
@@ -46,13 +47,9 @@ from berth.nic.steps import (
     PutRoute,
     PutRule,
     PutSettings,
-    PutSwitches,
     SetLink,
-    SetVf,
     Step,
 )
-from berth.nic.switches import wanted_switches
-from berth.nic.vf import VfSeat, vf_changes, wished_values
 from berth.nic.view import View
 
 IPS_LIMIT: Final = 16
@@ -61,70 +58,6 @@ IPS_LIMIT: Final = 16
 _SCOPES: Final = {RouteScope.GLOBAL: 0, RouteScope.LINK: 253, RouteScope.HOST: 254}
 _ADDR_GEN_MODE: Final = "addr_gen_mode"
 _WHOLE_MARK: Final = 0xFFFFFFFF
-
-
-def stage(config: NicConfig, view: View, seat: VfSeat | None = None) -> tuple[Step, ...]:
-    """The steps at home that survive the move: the link goes down and gets its values.
-
-    Only for a link that is moved; a child has nothing at home.
-
-    Args:
-        view: The link at home, with its switches, and with what its PF shows of a VF.
-        seat: Where a VF hangs.
-    """
-    steps = _of_link(config, view.link)
-    down = 1 if view.link.up else 0
-    of_vf, of_switches = _of_vf(config, view, seat), _of_switches(config, view)
-    return (*steps[:down], *of_vf, *steps[down:], *of_switches)
-
-
-def require_switches(config: NicConfig, switches: Mapping[str, bool]) -> None:
-    """Refuse a switch that the link has not.
-
-    Args:
-        switches: Every one that can be turned, by ``feature/<name>`` and ``flag/<name>``.
-
-    Raises:
-        ClaimError: The link has none of a name, or it is fixed; every such one is named.
-    """
-    lacking = [name for name in _switches(config) if name not in switches]
-    if lacking:
-        raise ClaimError(
-            "ethtool",
-            f"the device has no {' and no '.join(name.replace('/', ' ') for name in lacking)} "
-            "that can be turned",
-            mend="drop it; `ethtool -k` and `ethtool --show-priv-flags` list what there is",
-        )
-
-
-def _of_vf(config: NicConfig, view: View, seat: VfSeat | None) -> Iterator[Step]:
-    """What of a VF is set through its PF."""
-    if seat is not None and view.vf is not None:
-        for field, change in vf_changes(view.vf, wished_values(config, view.vf)):
-            yield _home(field, SetVf(seat=seat, change=change))
-
-
-def _of_switches(config: NicConfig, view: View) -> Iterator[Step]:
-    wanted = _switches(config)
-    if any(view.switches.get(name) is not on for name, on in wanted.items()):
-        # All of them: what one costs another is told of those that were asked for.
-        yield _home("ethtool", PutSwitches(values=wanted, strictly=True))
-
-
-def _switches(config: NicConfig) -> Mapping[str, bool]:
-    return wanted_switches(config.ethtool.features, config.ethtool.private_flags)
-
-
-def _of_link(config: NicConfig, link: Link) -> tuple[Step, ...]:
-    """What a link at home still needs to be down and to have its values."""
-    changes: list[tuple[str, Change]] = []
-    if link.up:
-        changes.append(("interface", SetLink(change=DOWN)))
-    changes.extend(_values(config.interface, link))
-    if config.interface.name in link.altnames:
-        # The kernel would move the link and only then refuse the name.
-        changes.append(("interface.name", Altnames(remove=(config.interface.name,))))
-    return tuple(Step(place=Place.HOME, field=field, change=change) for field, change in changes)
 
 
 def require_free_name(
@@ -158,7 +91,7 @@ def enter(config: NicConfig, link: Link, *, taken: Set[str]) -> tuple[Step, ...]
         taken: Every name and altname in the pod.
     """
     clashing = tuple(n for n in link.altnames if n in taken and n != config.interface.name)
-    steps = list(_of_link(config, link))
+    steps = list(link_steps(config, link))
     if clashing:
         steps.append(_home("interface", Altnames(remove=clashing)))
     change = attrs.evolve(_in_message(config), name=config.interface.name)
@@ -172,12 +105,19 @@ def make(config: NicConfig) -> tuple[Step, ...]:
         mtu=interface.mtu,
         mac=interface.hardware_addr,
         txqlen=interface.tx_queue_len,
-        offload=_offload(interface),
+        offload=offload_of(interface),
     )
-    child = MakeChild(
-        name=interface.name, kind=Macvlan(mode=config.macvlan.mode.value), change=change
-    )
+    child = MakeChild(name=interface.name, kind=_kind(config), change=change)
     return (_home(config.mode.value, child),)
+
+
+def _kind(config: NicConfig) -> KindData:
+    """What a child says of its kind."""
+    if config.mode is AttachMode.IPVLAN:
+        return Ipvlan(mode=config.ipvlan.mode.value, isolation=config.ipvlan.flag.value)
+    if config.mode is AttachMode.VLAN and config.vlan.id is not None:
+        return Vlan(id=config.vlan.id, protocol=config.vlan.protocol.value.lower())
+    return Macvlan(mode=config.macvlan.mode.value)
 
 
 def settings_of(config: NicConfig) -> dict[str, int]:
@@ -280,34 +220,6 @@ def _in_message(config: NicConfig) -> LinkChange:
     return LinkChange(
         ipv4_conf=dict(config.sysctls.ipv4),
         addr_gen_mode=config.sysctls.ipv6.get(_ADDR_GEN_MODE),
-    )
-
-
-def _values(interface: InterfaceConfig, link: Link) -> Iterator[tuple[str, Change]]:
-    if interface.mtu is not None and interface.mtu != link.mtu:
-        yield "interface.mtu", SetLink(change=LinkChange(mtu=interface.mtu))
-    if interface.hardware_addr is not None and interface.hardware_addr != link.mac:
-        yield "interface.hardwareAddr", SetLink(change=LinkChange(mac=interface.hardware_addr))
-    wanted = _offload(interface)
-    different = Offload(
-        **{
-            name: value
-            for name, value in attrs.asdict(wanted).items()
-            if value and value != getattr(link.offload, name)
-        }
-    )
-    if different != Offload():
-        yield "interface.gsoMaxSize", SetLink(change=LinkChange(offload=different))
-    if interface.tx_queue_len is not None and interface.tx_queue_len != link.txqlen:
-        yield "interface.txQueueLen", SetLink(change=LinkChange(txqlen=interface.tx_queue_len))
-
-
-def _offload(interface: InterfaceConfig) -> Offload:
-    return Offload(
-        gso_max_size=interface.gso_max_size or 0,
-        gro_max_size=interface.gro_max_size or 0,
-        gso_ipv4_max_size=interface.gso_ipv4_max_size or 0,
-        gro_ipv4_max_size=interface.gro_ipv4_max_size or 0,
     )
 
 

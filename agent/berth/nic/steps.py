@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -20,6 +20,12 @@ from berth.host.netlink.route import Route
 from berth.host.netlink.rule import Rule
 from berth.host.netlink.vf import VfChange
 from berth.nic.vf import VfSeat
+
+FEATURE: Final = "feature/"
+"""Before the name of a feature among ethtool's switches."""
+
+FLAG: Final = "flag/"
+"""Before the name of a driver's own flag among them."""
 
 
 class Place(Enum):

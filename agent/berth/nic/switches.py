@@ -24,9 +24,8 @@ from berth.host.netlink.generic import (
     set_private_flags,
 )
 from berth.host.netlink.socket import NETLINK_GENERIC, Netlink, Sender
+from berth.nic.steps import FEATURE, FLAG
 
-_FLAG: Final = "flag/"
-_FEATURE: Final = "feature/"
 _NONE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOENT})
 
 
@@ -43,18 +42,8 @@ def read_switches(index: int, *, send: Sender) -> dict[str, bool]:
             if error.errno in _NONE:
                 return {}
             raise
-        found = {f"{_FEATURE}{n}": n in features.wanted for n in sorted(features.changeable)}
+        found = {f"{FEATURE}{n}": n in features.wanted for n in sorted(features.changeable)}
         return {**found, **_flags(netlink, family, index)}
-
-
-def wanted_switches(
-    features: Mapping[str, bool], private_flags: Mapping[str, bool]
-) -> dict[str, bool]:
-    """Switches by features and flags of these names."""
-    return {
-        **{f"{_FEATURE}{name}": on for name, on in features.items()},
-        **{f"{_FLAG}{name}": on for name, on in private_flags.items()},
-    }
 
 
 def write_switches(index: int, values: Mapping[str, bool], *, send: Sender) -> None:
@@ -83,8 +72,8 @@ def leave_switches(index: int, values: Mapping[str, bool], *, send: Sender) -> f
     Raises:
         HostError: The driver refused.
     """
-    features = _named(_FEATURE, values)
-    flags = _named(_FLAG, values)
+    features = _named(FEATURE, values)
+    flags = _named(FLAG, values)
     with Netlink(NETLINK_GENERIC, send=send) as netlink:
         family = _family(netlink)
         if flags:
@@ -106,7 +95,7 @@ def _flags(netlink: Netlink, family: int, index: int) -> dict[str, bool]:
         if error.errno in _NONE:
             return {}
         raise
-    return {f"{_FLAG}{name}": on for name, on in parse_private_flags(answer).items()}
+    return {f"{FLAG}{name}": on for name, on in parse_private_flags(answer).items()}
 
 
 def _named(prefix: str, values: Mapping[str, bool]) -> dict[str, bool]:

@@ -19,6 +19,7 @@ from berth.nic.config.values import AttachMode, ResolvedNic
 from berth.nic.facts import Home
 from berth.nic.record import NicRecord
 from berth.node.admission import Admitted
+from berth.node.nicholders import children_of
 from berth.node.record import ClaimRecord, HeldDevice
 from berth.node.snapshot import Snapshot
 from berth.vfio.binding import Binding
@@ -68,7 +69,9 @@ def draft(
             targets=admitted.targets,
             policies=settings.policies,
             driver=settings.driver,
-            host=HostFacts(hardware_addrs=_hardware_addrs(snapshot, others)),
+            host=HostFacts(
+                hardware_addrs=_hardware_addrs(snapshot, others), children=children_of(others)
+            ),
             others=_same_pod(claim, others),
             skip_names=_names_of_siblings(
                 claim, siblings, snapshot, settings=settings, others=others
@@ -177,7 +180,7 @@ def _nic(wish: ResolvedNic, snapshot: Snapshot, settings: Settings) -> NicRecord
         config=wish.config,
         boot_id=settings.boot_id,
         parent_device=home.parent_device,
-        parent_index=home.index if wish.mode is AttachMode.MACVLAN else 0,
+        parent_index=home.index if wish.mode.is_child else 0,
         seat=home.seat,
     )
 

@@ -77,7 +77,7 @@ CASES: list[tuple[Change, str]] = [
     ),
     (
         MakeChild(name="net1", kind=Vlan(id=7), change=LinkChange()),
-        "RTM_NEWLINK vlan net1 made in the pod",
+        "RTM_NEWLINK vlan (802.1q 7) net1 made in the pod",
     ),
     (RemoveLink(), "RTM_DELLINK"),
     *(

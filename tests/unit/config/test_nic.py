@@ -159,8 +159,8 @@ def test_switches_of_the_table_are_read() -> None:
         (
             'match.name = "a"\nmode = "shared"\nshared.children = ["macvlan", "ipvlan"]',
             (
-                'shared.children holds "ipvlan", which is not available in this version: '
-                'it must be "macvlan"'
+                "shared.children holds macvlan and ipvlan: a parent carries only one of the two; "
+                "make two groups, with a parent each"
             ),
         ),
         (

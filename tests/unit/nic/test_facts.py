@@ -9,6 +9,7 @@ import pytest
 
 from berth.config.nicgroup import NicGroup
 from berth.host.netlink.address import IFA_F_NODAD, IFA_F_NOPREFIXROUTE, IFA_F_PERMANENT, Address
+from berth.host.netlink.kinds import Ipvlan, Macvlan, Vlan, Vxlan
 from berth.host.netlink.neighbor import Neighbor
 from berth.host.netlink.nexthop import NextHop
 from berth.host.netlink.route import (
@@ -20,7 +21,7 @@ from berth.host.netlink.route import (
     mtu_metric,
 )
 from berth.model.device import NicKind, NicMode
-from berth.nic.config.devicefacts import DeviceFacts, HomeSettings
+from berth.nic.config.devicefacts import Child, DeviceFacts, HomeSettings
 from berth.nic.config.values import AddressConfig, NeighborConfig, RouteConfig, RouteScope
 from berth.nic.facts import Home, device_facts, hardware_addrs, home_of
 from berth.nic.survey import Found, survey
@@ -100,6 +101,25 @@ def test_home_of_a_vf_tells_where_it_hangs(machine: Machine) -> None:
     away = home_of(_found(machine, "ens5f0v0"))
     assert away is not None
     assert away.seat is None
+
+
+def test_facts_of_a_parent_tell_of_the_nodes_own_children(machine: Machine) -> None:
+    """Their kind, and what another child must not have or must have too."""
+
+    for name, kind, data in [
+        ("mv0", "macvlan", Macvlan()),
+        ("ipv0", "ipvlan", Ipvlan(mode="l3", isolation="vepa")),
+        ("lan7", "vlan", Vlan(id=7, protocol="802.1ad")),
+        ("tun0", "vxlan", Vxlan(id=7)),
+    ]:
+        machine.link(name, kind=kind, kind_data=data, parent="ens1f0")
+
+    assert _facts(machine).children == (
+        Child(kind="macvlan", holder="the node's mv0"),
+        Child(kind="ipvlan", sort=("l3", "vepa"), holder="the node's ipv0"),
+        Child(kind="vlan", sort=("7", "802.1ad"), holder="the node's lan7"),
+    )
+    assert _facts(machine, "ens2f0").children == ()
 
 
 def test_addresses_that_somebody_set_can_be_inherited(machine: Machine) -> None:

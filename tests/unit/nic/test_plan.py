@@ -9,6 +9,7 @@ import pytest
 
 from berth.errors import ClaimError
 from berth.host.netlink.address import IFA_F_DADFAILED, IFA_F_PERMANENT
+from berth.host.netlink.kinds import Ipvlan, KindData, Vlan
 from berth.host.netlink.link import IFF_ALLMULTI, IFF_MULTICAST, IFF_PROMISC, IFF_UP
 from berth.host.netlink.vf import Vf
 from berth.model.device import NicKind
@@ -18,16 +19,16 @@ from berth.nic.plan import (
     make,
     network_data,
     require_free_name,
-    require_switches,
     settings_of,
     settle,
-    stage,
 )
-from berth.nic.steps import PutAddress, PutNeighbor, PutRoute, PutRule, PutSettings
+from berth.nic.staging import require_switches, stage
+from berth.nic.steps import MakeChild, PutAddress, PutNeighbor, PutRoute, PutRule, PutSettings
 from berth.nic.vf import NO_MAC, VfSeat
 from berth.nic.view import View
-from tests.unit.nic.config.claims import NIC
+from tests.unit.nic.config.claims import NIC, SHARED
 from tests.unit.nic.links import (
+    OTHERS,
     address_of,
     child_config_of,
     config_of,
@@ -221,6 +222,27 @@ def test_make_gives_a_child_what_it_can_have_at_once() -> None:
     )
 
     assert told(make(config)) == golden("make")
+
+
+@pytest.mark.parametrize(
+    ("wish", "kind"),
+    [
+        ({"mode": "ipvlan"}, Ipvlan(mode="l2", isolation="bridge")),
+        ({"mode": "vlan", "vlan": {"id": 7}}, Vlan(id=7)),
+        (
+            {"mode": "vlan", "vlan": {"id": 7, "protocol": "802.1ad"}},
+            Vlan(id=7, protocol="802.1ad"),
+        ),
+    ],
+)
+def test_make_gives_each_kind_of_child_what_it_is(wish: dict[str, Any], kind: KindData) -> None:
+    """One message makes it in the pod; without an address of its own it has its parent's."""
+
+    (step,) = make(config_of(facts=SHARED, policy=OTHERS, **wish))
+    change = step.change
+
+    assert isinstance(change, MakeChild)
+    assert (change.kind, change.change.mac, step.field) == (kind, None, wish["mode"])
 
 
 def test_settle_of_a_fresh_link() -> None:

@@ -24,16 +24,20 @@ from berth.nic.config.kinds import Objects
 from berth.nic.config.values import (
     EthtoolConfig,
     InterfaceConfig,
+    IpvlanConfig,
     MacvlanConfig,
     NicConfig,
     SysctlConfig,
     VfConfig,
+    VlanConfig,
 )
 from berth.vfio.wayin import WayIn
 
 _SECTIONS: Final[Mapping[str, type[Any]]] = {
     "interface": InterfaceConfig,
     "macvlan": MacvlanConfig,
+    "ipvlan": IpvlanConfig,
+    "vlan": VlanConfig,
     "vf": VfConfig,
     "vfio": WayIn,
     "ethtool": EthtoolConfig,

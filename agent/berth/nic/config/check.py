@@ -19,6 +19,7 @@ from berth.nic.config.merge import Draft
 from berth.nic.config.report import Place
 from berth.nic.config.values import (
     MAIN_TABLE,
+    AttachMode,
     Ip,
     NicConfig,
     RouteConfig,
@@ -32,6 +33,7 @@ def check(config: NicConfig, draft: Draft) -> None:
     if draft.sound("mode"):
         _check_modes(config, draft)
     _check_counts(config, draft)
+    _check_vlan(config, draft)
     _check_up(config, draft)
     _check_ipv6(config, draft)
     _check_vf(config, draft)
@@ -51,6 +53,11 @@ def _check_modes(config: NicConfig, draft: Draft) -> None:
         if setting is not None and setting.value is not RESET and config.mode is not mode:
             found = f"without effect in mode {config.mode.value}"
             setting.place.say(found, rule=f"it belongs to mode {mode.value}", mend="drop it")
+
+
+def _check_vlan(config: NicConfig, draft: Draft) -> None:
+    if config.mode is AttachMode.VLAN and config.vlan.id is None and draft.sound("vlan.id"):
+        draft.place("mode").say('"vlan" without vlan.id', rule="a child is of one VLAN")
 
 
 def _check_counts(config: NicConfig, draft: Draft) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from berth.config.forms import Flag, Whole
+from berth.nic.config.childfields import CHILD_FIELDS
 from berth.nic.config.field import Field, Guard
 from berth.nic.config.kinds import Objects, Switches, TableNumber, Word, Words, Written
 from berth.nic.config.laterfields import LATER_FIELDS
@@ -27,7 +28,7 @@ from berth.nic.config.notation import (
     network,
 )
 from berth.nic.config.sysctls import SYSCTL_FIELDS
-from berth.nic.config.values import AttachMode, MacvlanMode, RdmaUse, RouteScope
+from berth.nic.config.values import AttachMode, RdmaUse, RouteScope
 from berth.nic.config.vffields import VF_FIELDS
 
 MTU_LIMIT: Final = 65535
@@ -52,7 +53,7 @@ _HARDWARE: Final = Written(
 FIELDS: Final = (
     Field(
         path="mode",
-        form=Word(kind=AttachMode, later=("ipvlan", "vlan")),
+        form=Word(kind=AttachMode),
         meaning="How the pod gets the NIC: the NIC itself, a link made over it, "
         "or the PCI function without a link.",
         default="by the device: `move`, the first of the group's `shared.children`, or `vfio`",
@@ -76,8 +77,9 @@ FIELDS: Final = (
         path="interface.hardwareAddr",
         form=_HARDWARE,
         meaning="Hardware address; no other link of the node has it. "
-        "Not for InfiniBand, and not with `macvlan.mode` `passthru`.",
-        default="what the device has; macvlan: made from claim and device, the same each time",
+        "Not for InfiniBand, not with `ipvlan`, and not with `macvlan.mode` `passthru`.",
+        default="what the device has, or the parent; macvlan: made from claim and device, the same "
+        "each time",
         guard=Guard.FOREIGN_LINK,
         known_as=("mac", "macAddress"),
     ),
@@ -131,14 +133,7 @@ FIELDS: Final = (
         default="false",
         guard=Guard.ALWAYS,
     ),
-    Field(
-        path="macvlan.mode",
-        form=Word(kind=MacvlanMode),
-        meaning="How children of one parent reach each other. "
-        "`passthru` takes the whole parent: the group has one slot, and it is no uplink.",
-        default='"bridge"',
-        guarded_values=((MacvlanMode.PASSTHRU, "macvlan.mode"),),
-    ),
+    *CHILD_FIELDS,
     *VF_FIELDS,
     Field(
         path="vfio.iommufd",

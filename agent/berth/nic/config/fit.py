@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Container
 
 from berth.model.device import NicKind
+from berth.nic.config.children import check_children
 from berth.nic.config.devicefacts import DeviceFacts, HostFacts, Target
 from berth.nic.config.group import GroupPolicy, check_passthru
 from berth.nic.config.items import IPV6_LEAST_MTU
@@ -37,6 +38,7 @@ def check_fit(
     _check_hardware_addr(config, draft, facts, host)
     if config.mode is AttachMode.MACVLAN:
         _check_macvlan(config, draft, facts, policy)
+    check_children(config, draft, facts=facts, policy=policy, host=host)
     _check_vf(draft, facts)
     if facts.link_type != "ether":
         for number, _ in enumerate(config.neighbors):
@@ -106,6 +108,8 @@ def _check_hardware_addr(
     if wanted is None:
         return
     place = draft.place("interface.hardwareAddr")
+    if config.mode is AttachMode.IPVLAN:
+        place.say(f"{wanted} on an ipvlan child", rule="it has the parent's", mend="drop it")
     if facts.link_type != "ether":
         place.say(f"the address of a link of type {facts.link_type} cannot be set", mend="drop it")
     holder = host.hardware_addrs.get(wanted)
@@ -131,8 +135,6 @@ def _check_vf(draft: Draft, facts: DeviceFacts) -> None:
 def _check_macvlan(
     config: NicConfig, draft: Draft, facts: DeviceFacts, policy: GroupPolicy
 ) -> None:
-    if facts.link_type != "ether":
-        draft.home.say(f"a macvlan child over a link of type {facts.link_type} cannot be made")
     setting = draft.settings.get("macvlan.mode")
     if setting is None or config.macvlan.mode is not MacvlanMode.PASSTHRU:
         return

@@ -195,6 +195,10 @@ def check_passthru(setting: Setting, policy: GroupPolicy) -> None:
 
 NEEDED_MODE: Final[Mapping[str, AttachMode]] = {
     "macvlan.mode": AttachMode.MACVLAN,
+    "ipvlan.mode": AttachMode.IPVLAN,
+    "ipvlan.flag": AttachMode.IPVLAN,
+    "vlan.id": AttachMode.VLAN,
+    "vlan.protocol": AttachMode.VLAN,
     "inherit": AttachMode.MOVE,
     "vfio.iommufd": AttachMode.VFIO,
     "vfio.apiDevice": AttachMode.VFIO,

@@ -8,29 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.nic.config.field import Field, Guard
+from berth.nic.config.field import Field
 from berth.nic.config.kinds import Later
 from berth.nic.config.notation import INTERFACE_RULE
 
 LATER_FIELDS: Final = (
-    Field(path="ipvlan.mode", form=Later('"l2", "l3" or "l3s"'), meaning="Kind of ipvlan."),
-    Field(
-        path="ipvlan.flag",
-        form=Later('"bridge", "private" or "vepa"'),
-        meaning="How children of one parent reach each other.",
-    ),
-    Field(
-        path="vlan.id",
-        form=Later("whole number from 1 to 4094"),
-        meaning="VLAN.",
-        guard=Guard.ALWAYS,
-    ),
-    Field(
-        path="vlan.protocol",
-        form=Later('"802.1Q" or "802.1ad"'),
-        meaning="Kind of VLAN tag.",
-        guard=Guard.ALWAYS,
-    ),
     Field(path="vrf.name", form=Later(INTERFACE_RULE), meaning="Name of a VRF in the pod."),
     Field(path="vrf.table", form=Later("whole number"), meaning="Its routing table."),
     Field(path="dhcp.ipv4", form=Later("true or false"), meaning="Get an IPv4 lease."),

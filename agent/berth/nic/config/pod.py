@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from itertools import count
 
+from berth.nic.config.children import clash
 from berth.nic.config.merge import Draft
 from berth.nic.config.report import Place
 from berth.nic.config.values import ResolvedNic, RouteKey
@@ -43,12 +44,21 @@ def _check_pair(nic: ResolvedNic, draft: Draft, other: ResolvedNic) -> None:
     if mine is not None and mine == theirs:
         place = draft.place("interface.hardwareAddr")
         _clash(place, f"{mine} is the hardware address", nic, other)
+    _check_children(nic, draft, other)
     addresses = {address.address.ip for address in other.config.addresses}
     for number, address in enumerate(nic.config.addresses):
         if address.address.ip in addresses:
             place = draft.item_place("addresses", number).at("address")
             _clash(place, f"{address.address.ip} is an address", nic, other)
     _check_routes(nic, draft, other)
+
+
+def _check_children(nic: ResolvedNic, draft: Draft, other: ResolvedNic) -> None:
+    """Of one claim alone; those of other claims are among what its device is checked against."""
+    if (nic.claim, nic.device) == (other.claim, other.device):
+        path, rule = clash(nic.config, other.config)
+        if path:
+            draft.place(path).say(f"clashes with that of {other}", rule=rule)
 
 
 def _check_routes(nic: ResolvedNic, draft: Draft, other: ResolvedNic) -> None:

@@ -36,7 +36,14 @@ class AttachMode(Enum):
 
     MOVE = "move"
     MACVLAN = "macvlan"
+    IPVLAN = "ipvlan"
+    VLAN = "vlan"
     VFIO = "vfio"
+
+    @property
+    def is_child(self) -> bool:
+        """A link is made over the NIC, which stays at home."""
+        return self in {AttachMode.MACVLAN, AttachMode.IPVLAN, AttachMode.VLAN}
 
 
 class MacvlanMode(Enum):
@@ -46,6 +53,22 @@ class MacvlanMode(Enum):
     PRIVATE = "private"
     VEPA = "vepa"
     PASSTHRU = "passthru"
+
+
+class IpvlanMode(Enum):
+    """On which layer ipvlan children of a parent are told apart, and who routes for them."""
+
+    L2 = "l2"
+    L3 = "l3"
+    L3S = "l3s"
+
+
+class IpvlanFlag(Enum):
+    """How ipvlan children of one parent reach each other."""
+
+    BRIDGE = "bridge"
+    PRIVATE = "private"
+    VEPA = "vepa"
 
 
 class VlanProtocol(Enum):
@@ -92,7 +115,7 @@ class InterfaceConfig:
     Attributes:
         name: In the pod; empty only before a name is assigned.
         hardware_addr: Lower case with colons. A macvlan child always has one, but in mode
-            ``passthru``, where the kernel gives it the parent's.
+            ``passthru``, where the kernel gives it the parent's, as it does to other children.
     """
 
     name: str = ""
@@ -113,6 +136,26 @@ class MacvlanConfig:
     """A macvlan child."""
 
     mode: MacvlanMode = MacvlanMode.BRIDGE
+
+
+@attrs.frozen(kw_only=True)
+class IpvlanConfig:
+    """An ipvlan child; all of one parent have the same."""
+
+    mode: IpvlanMode = IpvlanMode.L2
+    flag: IpvlanFlag = IpvlanFlag.BRIDGE
+
+
+@attrs.frozen(kw_only=True)
+class VlanConfig:
+    """A child for one VLAN of its parent.
+
+    Attributes:
+        id: Its number; ``None`` with other modes alone.
+    """
+
+    id: int | None = None
+    protocol: VlanProtocol = VlanProtocol.Q
 
 
 @attrs.frozen(kw_only=True)
@@ -267,6 +310,8 @@ class NicConfig:
     mode: AttachMode = AttachMode.MOVE
     interface: InterfaceConfig = InterfaceConfig()
     macvlan: MacvlanConfig = MacvlanConfig()
+    ipvlan: IpvlanConfig = IpvlanConfig()
+    vlan: VlanConfig = VlanConfig()
     vf: VfConfig = VfConfig()
     vfio: WayIn = WayIn()
     ethtool: EthtoolConfig = EthtoolConfig()

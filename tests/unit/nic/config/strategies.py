@@ -160,10 +160,21 @@ def _switches() -> st.SearchStrategy[Any]:
 READABLE: Final = st.fixed_dictionaries(
     {},
     optional={
-        "mode": st.sampled_from(["move", "macvlan"]),
+        "mode": st.sampled_from(["move", "macvlan", "ipvlan", "vlan"]),
         "interface": _interfaces(),
         "macvlan": st.fixed_dictionaries(
             {"mode": st.sampled_from(["bridge", "private", "vepa", "passthru"])}
+        ),
+        "ipvlan": st.fixed_dictionaries(
+            {},
+            optional={
+                "mode": st.sampled_from(["l2", "l3", "l3s"]),
+                "flag": st.sampled_from(["bridge", "private", "vepa"]),
+            },
+        ),
+        "vlan": st.fixed_dictionaries(
+            {"id": st.integers(1, 4094)},
+            optional={"protocol": st.sampled_from(["802.1Q", "802.1ad"])},
         ),
         "vf": st.fixed_dictionaries(
             {},

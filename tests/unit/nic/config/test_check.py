@@ -291,7 +291,7 @@ def test_inherit_when_a_child_is_made() -> None:
 def test_macvlan_when_the_mode_could_not_be_read() -> None:
     """A fault in the mode is not told a second time as a field without effect."""
 
-    found = class_faults({"mode": "ipvlan", "macvlan": {"mode": "vepa"}})
+    found = class_faults({"mode": "macvlna", "macvlan": {"mode": "vepa"}})
 
     assert len(found) == 1
     assert found[0].startswith("mode: ")

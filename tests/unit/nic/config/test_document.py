@@ -61,6 +61,8 @@ def test_config_when_resolved() -> None:
         "mode": "move",
         "interface": {"name": "net1", "up": True},
         "macvlan": {"mode": "bridge"},
+        "ipvlan": {"mode": "l2", "flag": "bridge"},
+        "vlan": {"protocol": "802.1Q"},
         "vf": {"adminMAC": False},
         "vfio": {"iommufd": False, "apiDevice": True, "vhost": False},
         "ethtool": {},

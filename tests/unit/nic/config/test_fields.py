@@ -21,6 +21,9 @@ from berth.nic.config.values import (
     AttachMode,
     EthtoolConfig,
     InterfaceConfig,
+    IpvlanConfig,
+    IpvlanFlag,
+    IpvlanMode,
     MacvlanConfig,
     MacvlanMode,
     NeighborConfig,
@@ -32,6 +35,7 @@ from berth.nic.config.values import (
     SysctlConfig,
     VfConfig,
     VfLinkState,
+    VlanConfig,
     VlanProtocol,
 )
 
@@ -107,6 +111,7 @@ BOUNDS: list[tuple[str, int, int]] = [
     ("sysctls.ipv4.arp_ignore", 8, 8),
     ("sysctls.ipv6.addr_gen_mode", 0, 1),
     ("sysctls.ipv6.addr_gen_mode", 3, 3),
+    ("vlan.id", 1, 4094),
     ("vf.vlan", 0, 4094),
     ("vf.vlanQoS", 0, 7),
     ("vf.minTxMbps", 0, 1_600_000),
@@ -178,6 +183,9 @@ WORDS: list[tuple[str, object, object]] = [
     *(("mode", mode.value, mode) for mode in AttachMode),
     *(("macvlan.mode", mode.value, mode) for mode in MacvlanMode),
     *(("rdma", use.value, use) for use in RdmaUse),
+    *(("ipvlan.mode", mode.value, mode) for mode in IpvlanMode),
+    *(("ipvlan.flag", flag.value, flag) for flag in IpvlanFlag),
+    *(("vlan.protocol", protocol.value, protocol) for protocol in VlanProtocol),
     *(("vf.vlanProtocol", protocol.value, protocol) for protocol in VlanProtocol),
     *(("vf.linkState", state.value, state) for state in VfLinkState),
     ("ethtool.features", {"rx-gro": False}, {"rx-gro": False}),
@@ -261,8 +269,7 @@ def test_neighbors_when_at_their_limit() -> None:
 
 
 CONTRACT_LATER = [
-    *("ipvlan.mode", "ipvlan.flag", "vlan.id", "vlan.protocol", "vrf.name"),
-    *("vrf.table", "dhcp.ipv4"),
+    *("vrf.name", "vrf.table", "dhcp.ipv4"),
 ]
 
 
@@ -277,9 +284,7 @@ def test_field_when_of_a_later_version(path: str) -> None:
     assert _decode(_document(path, {"a": [1]}))[1] == [fault]
 
 
-@pytest.mark.parametrize(
-    ("path", "word"), [("mode", "ipvlan"), ("mode", "vlan"), ("rdma", "required")]
-)
+@pytest.mark.parametrize(("path", "word"), [("rdma", "required")])
 def test_word_when_of_a_later_version(path: str, word: str) -> None:
     """Words of a later version are refused by their name."""
 
@@ -331,6 +336,8 @@ VALUE_CLASSES: Mapping[str, type[Any]] = {
     "": NicConfig,
     "interface": InterfaceConfig,
     "macvlan": MacvlanConfig,
+    "ipvlan": IpvlanConfig,
+    "vlan": VlanConfig,
     "vf": VfConfig,
     "ethtool": EthtoolConfig,
     "addresses[]": AddressConfig,
