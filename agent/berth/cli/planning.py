@@ -32,6 +32,7 @@ from berth.nic.config.group import policies_of
 from berth.nic.record import NicRecord
 from berth.nic.steps import Step
 from berth.nic.view import View
+from berth.nic.vrf import FIRST_TABLE, join
 from berth.node.admission import Admitted, admit
 from berth.node.drafting import Settings, draft
 from berth.node.ledger import Ledger
@@ -56,7 +57,7 @@ class DevicePlan:
         mode: ``move``, ``macvlan`` …; ``give`` for a device that stays where it is; ``look`` for
             admin access.
         interface: Its name in the pod; empty for a device that is only looked at, or no NIC.
-        gifts: What a container gets of a device that is not moved.
+        gifts: What a container gets of a device that is not moved, and of a NIC beside its link.
     """
 
     device: str
@@ -228,6 +229,7 @@ class _Planner:
                 request=request,
                 mode=nic.config.mode.value,
                 interface=nic.config.interface.name,
+                gifts=tuple(f"node {node.path} ({node.permissions})" for node in device.nodes),
                 steps=steps_of(nic, self._links[self._snapshot.homes[name].index], self._vf(nic)),
             )
 
@@ -284,7 +286,11 @@ def steps_of(nic: NicRecord, home: Link, vf: Vf | None = None) -> tuple[Step, ..
         vf: What the PF shows of a VF.
     """
     config = nic.config
-    settled = plan.settle(config, None)
+    vrf = config.vrf
+    if vrf.name and vrf.table is None:
+        # Nothing is known of the pod, so the first table counts as free.
+        config = attrs.evolve(config, vrf=attrs.evolve(vrf, table=FIRST_TABLE))
+    settled = (*join(config, None), *plan.settle(config, None))
     if nic.is_child:
         return (*plan.make(config), *settled)
     staged = staging.stage(config, View(link=home, vf=vf), nic.seat)

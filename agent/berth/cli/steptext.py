@@ -20,7 +20,10 @@ from berth.nic.steps import (
     Change,
     DropAddress,
     DropRule,
+    DropVrf,
+    JoinVrf,
     MakeChild,
+    MakeVrf,
     MoveAway,
     PutAddress,
     PutNeighbor,
@@ -46,12 +49,27 @@ def words(change: Change) -> str:
             return f"RTM_NEWADDR {_address(change.address)}"
         case DropAddress():
             return f"RTM_DELADDR {_address(change.address)}"
+        case SetVf() | MakeVrf() | JoinVrf() | DropVrf():
+            return _of_others(change)
         case _:
             return _of_table(change)
 
 
+def _of_others(change: SetVf | MakeVrf | JoinVrf | DropVrf) -> str:
+    match change:
+        case SetVf():
+            seat = change.seat
+            return f"RTM_NEWLINK of PF {seat.pf}, VF {seat.number}: {_vf(change.change)}"
+        case MakeVrf():
+            return f"RTM_NEWLINK vrf (table {change.table}) {change.name} made, up"
+        case JoinVrf():
+            return f"RTM_NEWLINK into {change.name}"
+        case DropVrf():
+            return f"RTM_DELLINK {change.name}"
+
+
 def _of_table(
-    change: PutRoute | PutRule | DropRule | PutNeighbor | PutSettings | PutSwitches | SetVf,
+    change: PutRoute | PutRule | DropRule | PutNeighbor | PutSettings | PutSwitches,
 ) -> str:
     match change:
         case PutRoute():
@@ -66,10 +84,6 @@ def _of_table(
             return f"/proc/sys/net {_values(change.values)}"
         case PutSwitches():
             return f"ETHTOOL_MSG_FEATURES_SET {_values(change.values)}"
-        case SetVf():
-            return (
-                f"RTM_NEWLINK of PF {change.seat.pf}, VF {change.seat.number}: {_vf(change.change)}"
-            )
 
 
 def _of_link(change: SetLink | Altnames | MoveAway | MakeChild | RemoveLink) -> str:

@@ -22,6 +22,7 @@ from berth.nic.identity import find_in_pod
 from berth.nic.look import has_permanent_address, look_home, look_in_pod, names_taken
 from berth.nic.record import NicRecord, SandboxRef, Stage
 from berth.nic.view import take_originals
+from berth.nic.vrf import join, table_for
 from berth.runtime.threads import Decision
 
 
@@ -176,22 +177,36 @@ def _links_in(sandbox: SandboxRef, send: Sender) -> tuple[Link, ...]:
 
 
 def _attach_one(spaces: Namespaces, record: NicRecord) -> NicRecord:
-    config = record.config
     links = spaces.pod.links()
     present = find_in_pod(record, links)
-    rules = spaces.pod.rules() if config.rules else ()
     if present is None:
         taken = names_taken(links)
         where = record.sandbox.pod if record.sandbox else ""
-        plan.require_free_name(config, pod=where, taken=taken)
-        present = _enter(spaces, record, taken)
-        steps = plan.settle(config, None, rules)
+        plan.require_free_names(record.config, pod=where, taken=taken)
+    record = _with_table(spaces, record, links)
+    config = record.config_there
+    rules = spaces.pod.rules() if config.rules else ()
+    if present is None:
+        present, view = _enter(spaces, record, taken), None
     else:
         view = look_in_pod(spaces, present, plan.settings_of(config))
-        steps = plan.settle(config, view, rules)
-    for step in steps:
+    joining = join(config, view)
+    for step in joining:
+        do(spaces, step, present)
+    if joining and view is not None:
+        # The kernel set it down and up for that, and took its IPv6 addresses.
+        view = look_in_pod(spaces, present, plan.settings_of(config))
+    for step in plan.settle(config, view, rules):
         do(spaces, step, present)
     return _read_back(spaces, record, present.index)
+
+
+def _with_table(spaces: Namespaces, record: NicRecord, links: Sequence[Link]) -> NicRecord:
+    """The record with the table of its VRF in the pod, if it is to have one."""
+    if not record.config.vrf.name:
+        return record
+    table = table_for(record.config, links, spaces.pod.routes())
+    return attrs.evolve(record, vrf_table=table)
 
 
 def _enter(spaces: Namespaces, record: NicRecord, taken: dict[str, str]) -> Link:
@@ -219,7 +234,7 @@ def _home_link(spaces: Namespaces, record: NicRecord) -> Link:
 
 def _read_back(spaces: Namespaces, record: NicRecord, index: int) -> NicRecord:
     """The proof: an acknowledgement says that a message was taken, not how things are."""
-    config = record.config
+    config = record.config_there
     link = spaces.pod.link(index=index)
     if link is None:
         raise HostError(record.device, "vanished from the pod")

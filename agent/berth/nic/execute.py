@@ -21,8 +21,11 @@ import attrs
 
 from berth.errors import HostError
 from berth.host.netlink.address import delete_address, new_address
+from berth.host.netlink.kinds import Vrf
 from berth.host.netlink.link import Link
 from berth.host.netlink.linkrequest import (
+    UP,
+    LinkChange,
     add_altnames,
     delete_altnames,
     delete_link,
@@ -43,7 +46,10 @@ from berth.nic.steps import (
     Change,
     DropAddress,
     DropRule,
+    DropVrf,
+    JoinVrf,
     MakeChild,
+    MakeVrf,
     MoveAway,
     Place,
     PutAddress,
@@ -59,6 +65,9 @@ from berth.nic.steps import (
 )
 from berth.nic.switches import leave_switches, write_switches
 from berth.nic.vf import VfSeat
+
+_NOT_TAKEN: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.EPROTONOSUPPORT})
+# By these drivers say of a VF's value that they know no such thing (seen with igb).
 
 _NS_GET_NSTYPE: Final = 0xB703
 """Asks a namespace's descriptor for its kind; ``linux/nsfs.h``, since 4.11."""
@@ -206,6 +215,8 @@ def _do(spaces: Namespaces, place: Place, change: Change, link: Link) -> None:
         put(link.index, change.values, send=spaces.send)
     elif isinstance(change, SetVf):
         _set_vf(spaces, change)
+    elif isinstance(change, MakeVrf | JoinVrf | DropVrf):
+        _do_vrf(tables, change, link)
     else:
         _do_table(tables, change, link)
 
@@ -230,6 +241,21 @@ def _do_table(tables: Rtnl, change: Change, link: Link) -> None:
         _put_neighbor(tables, attrs.evolve(change.neighbor, index=index))
 
 
+def _do_vrf(tables: Rtnl, change: MakeVrf | JoinVrf | DropVrf, link: Link) -> None:
+    if isinstance(change, MakeVrf):
+        with _unless(errno.EEXIST):
+            tables.apply(new_link(change.name, Vrf(table=change.table), change=UP))
+        return
+    vrf = tables.link(name=change.name)
+    if vrf is None or vrf.kind != "vrf":
+        if isinstance(change, JoinVrf):
+            raise HostError(f"VRF {change.name}", "has vanished", errno=errno.ENODEV)
+    elif isinstance(change, JoinVrf):
+        tables.apply(set_link(link.index, LinkChange(master=vrf.index), label=link.name))
+    else:
+        tables.apply(delete_link(vrf.index, label=vrf.name))
+
+
 def _set_vf(spaces: Namespaces, change: SetVf) -> None:
     pf = find_pf(spaces.home, change.seat)
     try:
@@ -237,11 +263,11 @@ def _set_vf(spaces: Namespaces, change: SetVf) -> None:
             set_vf(pf.index, vf_value(change.seat.number, change.change), label=pf.name)
         )
     except HostError as error:
-        if error.errno != errno.EOPNOTSUPP:
+        if error.errno not in _NOT_TAKEN:
             raise
         raise HostError(
             f"VF {change.seat.number} of {pf.name}",
-            "cannot have it: the PF's driver does not set it",
+            f"cannot have it: the PF's driver does not take it ({error})",
             mend="drop the field",
             errno=error.errno,
         ) from error

@@ -17,6 +17,7 @@ from berth.host.netlink.route import (
     Hop,
     Route,
 )
+from berth.nic.access import rdma_of
 from berth.nic.attributes import type_of
 from berth.nic.config.devicefacts import Child, DeviceFacts, HomeSettings
 from berth.nic.config.values import AddressConfig, NeighborConfig, RouteConfig, RouteScope
@@ -85,6 +86,9 @@ def device_facts(found: Found, group: NicGroup, topology: Topology, *, uplink: s
         home=_settings(link, topology) if link else HomeSettings(),
         companions=companions(found, topology),
         children=tuple(_children(link, topology)) if link else (),
+        rdma=found.rdma_in(group),
+        rdma_netns=topology.scan.rdma_netns,
+        rdma_lacking=rdma_of(found, group, topology.scan.nodes).lacking,
     )
 
 

@@ -33,6 +33,7 @@ from berth.nic.record import NicRecord, Originals, SandboxRef, Stage
 from berth.nic.restore import differences, free_name, restore
 from berth.nic.steps import Altnames, Change, Place, RemoveLink, SetLink, Step
 from berth.nic.view import KEPT_FLAGS, View, take_originals
+from berth.nic.vrf import leave
 
 _ROUNDS: Final = 3
 """How often the restoring steps are done: again for what the ones before uncovered."""
@@ -155,10 +156,10 @@ def _from_pod(record: NicRecord, send: Sender) -> Homecoming | None:
 
 def _drop_own(spaces: Namespaces, record: NicRecord, link: Link) -> None:
     """Take out of the pod what does not go with the link; a pod that lives on goes without it."""
-    for step in plan.settle(record.config, None):
-        for change in step.undo:
-            with contextlib.suppress(HostError):
-                do(spaces, _step(Place.POD, change), link)
+    undone = [change for step in plan.settle(record.config, None) for change in step.undo]
+    for change in (*undone, *leave(record.config)):
+        with contextlib.suppress(HostError):
+            do(spaces, _step(Place.POD, change), link)
 
 
 def _at_home(record: NicRecord, send: Sender) -> Homecoming:
@@ -297,6 +298,7 @@ def _home(record: NicRecord) -> NicRecord:
         pod_index=0,
         network=None,
         carrier=False,
+        vrf_table=0,
         duplicates=(),
         fault="",
         home_name="",

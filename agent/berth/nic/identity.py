@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from berth.host.netlink.kinds import Vlan
 from berth.host.netlink.link import Link
+from berth.nic.config.values import AttachMode
 from berth.nic.record import NicRecord
 
 
@@ -86,12 +87,10 @@ def _child(record: NicRecord, links: Iterable[Link]) -> Link | None:
     ]
     mac, name = _wanted_mac(record), record.config.interface.name
     alike = [link for link in candidates if not mac or link.mac == mac]
-    return (
-        _with_index(candidates, record.pod_index)
-        or _single(alike)
-        # Several ipvlan children of one parent have nothing else of their own.
-        or _single([link for link in alike if link.name == name])
-    )
+    if record.config.mode is AttachMode.IPVLAN:
+        # Children of one parent have nothing else of their own.
+        alike = [link for link in alike if link.name == name]
+    return _with_index(candidates, record.pod_index) or _single(alike)
 
 
 def _is_sort(record: NicRecord, link: Link) -> bool:

@@ -78,7 +78,8 @@ def look_in_pod(spaces: Namespaces, link: Link, settings: Collection[str] = ()) 
     values: Mapping[str, int] = {}
     if settings:
         values = run_in_netns(spaces.pod_fd, lambda: read_settings(link.name, settings))
-    return attrs.evolve(look(spaces.pod, link), sysctls=values)
+    master = spaces.pod.link(index=link.master) if link.master else None
+    return attrs.evolve(look(spaces.pod, link), sysctls=values, master=master)
 
 
 def names_taken(links: Sequence[Link], *, but: int = 0) -> dict[str, str]:

@@ -51,6 +51,7 @@ from berth.nic.steps import (
     Step,
 )
 from berth.nic.view import View
+from berth.nic.vrf import join
 
 IPS_LIMIT: Final = 16
 """Most addresses that a claim's status takes. Source: ``resource/v1/types.go``."""
@@ -60,10 +61,10 @@ _ADDR_GEN_MODE: Final = "addr_gen_mode"
 _WHOLE_MARK: Final = 0xFFFFFFFF
 
 
-def require_free_name(
+def require_free_names(
     config: NicConfig, *, pod: str, taken: Mapping[str, str], own: Set[str] = frozenset()
 ) -> None:
-    """Refuse when the pod has the wanted name already.
+    """Refuse when the pod has a wanted name already.
 
     Args:
         pod: The pod, for the message.
@@ -73,14 +74,14 @@ def require_free_name(
     Raises:
         ClaimError: The name is somebody else's; moving the link would fail half-way.
     """
-    name = config.interface.name
-    if name in taken and name not in own:
-        raise ClaimError(
-            f"pod {pod}",
-            f"has a link {taken[name]!r} that the name {name!r} finds",
-            rule="the NIC stays at home",
-            mend="give interface.name another value",
-        )
+    for field, name in config.names:
+        if name in taken and name not in own:
+            raise ClaimError(
+                f"pod {pod}",
+                f"has a link {taken[name]!r} that the name {name!r} finds",
+                rule="the NIC stays at home",
+                mend=f"give {field} another value",
+            )
 
 
 def enter(config: NicConfig, link: Link, *, taken: Set[str]) -> tuple[Step, ...]:
@@ -158,7 +159,7 @@ def lacking(
         known: The link was there before: another name is the pod's own affair then, and a
             duplicate address no reason to take the NIC from it.
     """
-    fields = [step.field for step in settle(config, view, rules)]
+    fields = [step.field for step in (*join(config, view), *settle(config, view, rules))]
     if not known:
         fields.extend(f"addresses ({a.ip} is a duplicate)" for a in view.addresses if a.dad_failed)
         if view.link.name != config.interface.name:
@@ -178,12 +179,16 @@ def network_data(config: NicConfig, view: View) -> NetworkData:
     )
 
 
-def route_of(config: RouteConfig) -> Route:
-    """The kernel's route for a configured one; its hop leads out by the link itself."""
+def route_of(config: RouteConfig, *, table: int | None = None) -> Route:
+    """The kernel's route for a configured one; its hop leads out by the link itself.
+
+    Args:
+        table: That of the VRF that the link is in.
+    """
     return Route(
         destination=config.to,
         hops=(Hop(gateway=config.via, flags=RTNH_F_ONLINK if config.on_link else 0),),
-        table=config.table,
+        table=config.table if table is None else table,
         scope=0 if config.to.version == 6 else _SCOPES[config.scope],
         preferred_source=config.source,
         priority=config.metric,
@@ -271,7 +276,8 @@ def _missing_flags(interface: InterfaceConfig, view: View | None) -> Iterator[St
 
 def _missing_routes(config: NicConfig, view: View | None) -> Iterator[Step]:
     present = {_route_key(r) for r in view.routes} if view else set()
-    routes = [(index, route_of(item)) for index, item in enumerate(config.routes)]
+    table = config.vrf.table if config.vrf.name else None
+    routes = [(index, route_of(item, table=table)) for index, item in enumerate(config.routes)]
     for index, route in sorted(routes, key=lambda pair: pair[1].hops[0].gateway is not None):
         if _route_key(route) not in present:
             yield _pod(f"routes[{index}]", PutRoute(route=route))

@@ -125,6 +125,7 @@ class NicRecord:
         pod_index: Interface index in the sandbox, once known.
         network: How it looks in the pod; ``None`` while it is not attached.
         carrier: Whether it had carrier when that was looked at last in the pod.
+        vrf_table: Routing table of its VRF in the pod; 0 for none, and before it is known.
         duplicates: Its addresses in the pod that another station holds, in text.
         fault: Why the last step failed, for people; empty when it did not.
         home_name: Name at home now where the original one was taken; empty when it has its own.
@@ -144,9 +145,18 @@ class NicRecord:
     pod_index: int = 0
     network: NetworkData | None = None
     carrier: bool = False
+    vrf_table: int = 0
     duplicates: tuple[str, ...] = ()
     fault: str = ""
     home_name: str = ""
+
+    @property
+    def config_there(self) -> NicConfig:
+        """Its configuration with what was found for it in the pod it is in."""
+        if not self.vrf_table:
+            return self.config
+        vrf = attrs.evolve(self.config.vrf, table=self.vrf_table)
+        return attrs.evolve(self.config, vrf=vrf)
 
     @property
     def is_child(self) -> bool:

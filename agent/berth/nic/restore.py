@@ -21,6 +21,7 @@ from berth.host.netlink.address import IFA_F_NODAD, Address
 from berth.host.netlink.link import IFF_ALLMULTI, IFF_PROMISC, IFF_UP, Offload
 from berth.host.netlink.linkrequest import DOWN, LinkChange
 from berth.host.netlink.route import Route
+from berth.nic.addressing import Held, address_changes
 from berth.nic.record import Originals
 from berth.nic.steps import (
     Altnames,
@@ -41,8 +42,6 @@ from berth.nic.view import KEPT_FLAGS, View
 
 _UNSAID: Final[tuple[object, ...]] = (None, 0, (), {}, Offload())
 # What a change leaves as it is.
-
-_ADMIN_MAC: Final = "vf.adminMAC"
 
 
 def free_name(originals: Originals, index: int, taken: Set[str]) -> str:
@@ -118,11 +117,7 @@ def _link_changes(
         yield "name", SetLink(change=LinkChange(name=name))
     if link.mtu != originals.mtu:
         yield "mtu", SetLink(change=LinkChange(mtu=originals.mtu))
-    of_vf = dict(_vf_changes(originals, view, seat))
-    if _ADMIN_MAC in of_vf:
-        # While it is set, drivers let the VF have no other one.
-        yield _ADMIN_MAC, of_vf.pop(_ADMIN_MAC)
-    yield from _address_value_changes(originals, view)
+    yield from _address_value_changes(originals, view, seat)
     yield from _value_changes(originals, view)
     yield from _altname_changes(originals, view, name, taken)
     settings = _setting_changes(originals, view)
@@ -131,25 +126,21 @@ def _link_changes(
     switches = {n: v for n, v in originals.switches.items() if view.switches.get(n, v) != v}
     if switches:
         yield "ethtool", PutSwitches(values=switches)
-    yield from of_vf.items()
+    if originals.vf is not None and view.vf is not None and seat is not None:
+        for field, change in vf_changes(view.vf, originals.vf):
+            yield field, SetVf(seat=seat, change=change)
 
 
-def _vf_changes(
+def _address_value_changes(
     originals: Originals, view: View, seat: VfSeat | None
 ) -> Iterator[tuple[str, Change]]:
-    """What is to be set of a VF through its PF; an address that is its own choice is not."""
-    if originals.vf is None or view.vf is None or seat is None:
-        return
-    is_own = originals.vf.mac == NO_MAC and view.vf.mac in {"", originals.mac}
-    now = attrs.evolve(view.vf, mac=NO_MAC) if is_own else view.vf
-    for field, change in vf_changes(now, originals.vf):
-        yield field, SetVf(seat=seat, change=change)
-
-
-def _address_value_changes(originals: Originals, view: View) -> Iterator[tuple[str, Change]]:
-    link = view.link
-    if link.mac != originals.mac:
-        yield "mac", SetLink(change=LinkChange(mac=originals.mac))
+    link, held = view.link, None
+    if originals.vf is not None and view.vf is not None and seat is not None:
+        wanted = originals.vf.mac
+        # One that the PF shows because the VF chose it, as it did before, is nothing to let go of.
+        is_own = wanted == NO_MAC and view.vf.mac == originals.mac
+        held = Held(seat=seat, shown="" if is_own else view.vf.mac, wanted=wanted)
+    yield from address_changes(link.mac, originals.mac, field="mac", held=held)
     if originals.broadcast and link.broadcast != originals.broadcast:
         yield "broadcast", SetLink(change=LinkChange(broadcast=originals.broadcast))
 

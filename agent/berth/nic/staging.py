@@ -14,6 +14,7 @@ import attrs
 from berth.errors import ClaimError
 from berth.host.netlink.link import Link, Offload
 from berth.host.netlink.linkrequest import DOWN, LinkChange
+from berth.nic.addressing import Held, address_changes
 from berth.nic.config.values import InterfaceConfig, NicConfig
 from berth.nic.steps import (
     FEATURE,
@@ -39,10 +40,19 @@ def stage(config: NicConfig, view: View, seat: VfSeat | None = None) -> tuple[St
         view: The link at home, with its switches, and with what its PF shows of a VF.
         seat: Where a VF hangs.
     """
-    steps = link_steps(config, view.link)
-    down = 1 if view.link.up else 0
-    of_vf, of_switches = _of_vf(config, view, seat), _of_switches(config, view)
-    return (*steps[:down], *of_vf, *steps[down:], *of_switches)
+    changes = [
+        *_down(view.link),
+        *_of_vf(config, view, seat),
+        *_of_link(config, view.link, _held(config, view, seat)),
+        *_of_switches(config, view),
+    ]
+    return tuple(_step(field, change) for field, change in changes)
+
+
+def link_steps(config: NicConfig, link: Link) -> tuple[Step, ...]:
+    """What a staged link needs again to be down and to have its own values."""
+    changes = (*_down(link), *_of_link(config, link, None))
+    return tuple(_step(field, change) for field, change in changes)
 
 
 def require_switches(config: NicConfig, switches: Mapping[str, bool]) -> None:
@@ -64,18 +74,30 @@ def require_switches(config: NicConfig, switches: Mapping[str, bool]) -> None:
         )
 
 
-def _of_vf(config: NicConfig, view: View, seat: VfSeat | None) -> Iterator[Step]:
-    """What of a VF is set through its PF."""
+def _down(link: Link) -> Iterator[tuple[str, Change]]:
+    if link.up:
+        yield "interface", SetLink(change=DOWN)
+
+
+def _of_vf(config: NicConfig, view: View, seat: VfSeat | None) -> Iterator[tuple[str, Change]]:
+    """What of a VF is set through its PF, but its address."""
     if seat is not None and view.vf is not None:
         for field, change in vf_changes(view.vf, wished_values(config, view.vf)):
-            yield _step(field, SetVf(seat=seat, change=change))
+            yield field, SetVf(seat=seat, change=change)
 
 
-def _of_switches(config: NicConfig, view: View) -> Iterator[Step]:
+def _held(config: NicConfig, view: View, seat: VfSeat | None) -> Held | None:
+    wanted = config.interface.hardware_addr
+    if seat is None or view.vf is None or wanted is None or not config.vf.admin_mac:
+        return None
+    return Held(seat=seat, shown=view.vf.mac, wanted=wanted)
+
+
+def _of_switches(config: NicConfig, view: View) -> Iterator[tuple[str, Change]]:
     wanted = _switches(config)
     if any(view.switches.get(name) is not on for name, on in wanted.items()):
         # All of them: what one costs another is told of those that were asked for.
-        yield _step("ethtool", PutSwitches(values=wanted, strictly=True))
+        yield "ethtool", PutSwitches(values=wanted, strictly=True)
 
 
 def _switches(config: NicConfig) -> Mapping[str, bool]:
@@ -86,23 +108,13 @@ def _switches(config: NicConfig) -> Mapping[str, bool]:
     }
 
 
-def link_steps(config: NicConfig, link: Link) -> tuple[Step, ...]:
-    """What a link at home still needs to be down and to have its values."""
-    changes: list[tuple[str, Change]] = []
-    if link.up:
-        changes.append(("interface", SetLink(change=DOWN)))
-    changes.extend(_values(config.interface, link))
-    if config.interface.name in link.altnames:
-        # The kernel would move the link and only then refuse the name.
-        changes.append(("interface.name", Altnames(remove=(config.interface.name,))))
-    return tuple(Step(place=Place.HOME, field=field, change=change) for field, change in changes)
-
-
-def _values(interface: InterfaceConfig, link: Link) -> Iterator[tuple[str, Change]]:
+def _of_link(config: NicConfig, link: Link, held: Held | None) -> Iterator[tuple[str, Change]]:
+    interface = config.interface
     if interface.mtu is not None and interface.mtu != link.mtu:
         yield "interface.mtu", SetLink(change=LinkChange(mtu=interface.mtu))
-    if interface.hardware_addr is not None and interface.hardware_addr != link.mac:
-        yield "interface.hardwareAddr", SetLink(change=LinkChange(mac=interface.hardware_addr))
+    yield from address_changes(
+        link.mac, interface.hardware_addr, field="interface.hardwareAddr", held=held
+    )
     wanted = offload_of(interface)
     different = Offload(
         **{
@@ -115,6 +127,9 @@ def _values(interface: InterfaceConfig, link: Link) -> Iterator[tuple[str, Chang
         yield "interface.gsoMaxSize", SetLink(change=LinkChange(offload=different))
     if interface.tx_queue_len is not None and interface.tx_queue_len != link.txqlen:
         yield "interface.txQueueLen", SetLink(change=LinkChange(txqlen=interface.tx_queue_len))
+    if interface.name in link.altnames:
+        # The kernel would move the link and only then refuse the name.
+        yield "interface.name", Altnames(remove=(interface.name,))
 
 
 def offload_of(interface: InterfaceConfig) -> Offload:

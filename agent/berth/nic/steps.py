@@ -154,8 +154,31 @@ class SetVf:
     change: VfChange
 
 
+@attrs.frozen(kw_only=True)
+class MakeVrf:
+    """Make a VRF in the pod, set up; one that is there counts as made."""
+
+    name: str
+    table: int
+
+
+@attrs.frozen(kw_only=True)
+class JoinVrf:
+    """Put the link into a VRF of the pod."""
+
+    name: str
+
+
+@attrs.frozen(kw_only=True)
+class DropVrf:
+    """Remove a VRF from the pod; its links stay."""
+
+    name: str
+
+
 Change: TypeAlias = (
-    "SetLink | SetVf | Altnames | MoveAway | MakeChild | RemoveLink | PutAddress | DropAddress"
+    "SetLink | Altnames | MoveAway | MakeChild | RemoveLink | PutAddress | DropAddress"
+    " | SetVf | MakeVrf | JoinVrf | DropVrf"
     " | PutRoute | PutRule | DropRule | PutNeighbor | PutSettings | PutSwitches"
 )
 

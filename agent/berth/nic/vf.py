@@ -53,10 +53,9 @@ def own_values(vf: Vf, link: Link, *, permanent: bool) -> Vf:
 
 
 def wished_values(config: NicConfig, vf: Vf) -> Vf:
-    """The values that a configuration asks for; what it does not speak of stays."""
-    wish, mac = config.vf, config.interface.hardware_addr
+    """The values that a configuration asks for, but its address; all others stay."""
+    wish = config.vf
     values: dict[str, Any] = {
-        "mac": mac if wish.admin_mac else None,
         "spoof_check": wish.spoof_check,
         "trust": wish.trust,
         "link_state": VF_LINK_STATES[wish.link_state.value] if wish.link_state else None,
@@ -73,12 +72,12 @@ def wished_values(config: NicConfig, vf: Vf) -> Vf:
 def vf_changes(vf: Vf, wanted: Vf) -> Iterator[tuple[str, VfChange]]:
     """What makes a virtual function as it is wanted, one value each, with the value's field.
 
+    Its address goes with that of its link (`berth.nic.addressing`).
+
     Args:
         vf: As it is now.
         wanted: As it shall be; what is None there is nobody's wish.
     """
-    if wanted.mac != vf.mac:
-        yield "vf.adminMAC", VfChange(mac=wanted.mac)
     if _vlan(wanted) != _vlan(vf):
         yield "vf.vlan", VfChange(vlan=_vlan(wanted))
     if wanted.spoof_check not in {None, vf.spoof_check}:

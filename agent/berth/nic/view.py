@@ -44,6 +44,7 @@ class View:
         switches: What ethtool can turn of it, by ``feature/<name>`` and ``flag/<name>``; empty in a
             pod.
         vf: At home, what its PF shows of a VF.
+        master: In a pod, the link that it is a port of; ``None`` for none.
     """
 
     link: Link
@@ -54,6 +55,7 @@ class View:
     fresh: Mapping[str, int] = attrs.field(factory=dict)
     switches: Mapping[str, bool] = attrs.field(factory=dict)
     vf: Vf | None = None
+    master: Link | None = None
 
     @property
     def own_addresses(self) -> tuple[Address, ...]:

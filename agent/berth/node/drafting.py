@@ -10,12 +10,13 @@ import attrs
 from berth.gpu.vfioconfig import ways_in
 from berth.model.claim import Claim, DeviceResult
 from berth.model.device import Attribute
+from berth.model.edits import DeviceNode
 from berth.model.peripheral import VFIO_GPU, Peripheral
 from berth.nic.config.devicefacts import HostFacts, Target
 from berth.nic.config.group import GroupPolicy
 from berth.nic.config.pod import assign_names
 from berth.nic.config.resolve import resolve, wished_names
-from berth.nic.config.values import AttachMode, ResolvedNic
+from berth.nic.config.values import AttachMode, RdmaUse, ResolvedNic
 from berth.nic.facts import Home
 from berth.nic.record import NicRecord
 from berth.node.admission import Admitted
@@ -137,8 +138,13 @@ def _held(
         return held
     nic = _nic(wish, snapshot, settings)
     if wish.mode is not AttachMode.VFIO:
-        return attrs.evolve(held, nic=nic)
+        return attrs.evolve(held, nic=nic, nodes=_rdma_nodes(wish, snapshot))
     return attrs.evolve(held, link=nic, binding=_binding(wish, snapshot, settings))
+
+
+def _rdma_nodes(wish: ResolvedNic, snapshot: Snapshot) -> tuple[DeviceNode, ...]:
+    wanted = wish.config.rdma is not RdmaUse.NONE and snapshot.facts[wish.device].shares_rdma
+    return snapshot.rdma.get(wish.device, ()) if wanted else ()
 
 
 def _binding(wish: ResolvedNic, snapshot: Snapshot, settings: Settings) -> Binding:

@@ -21,7 +21,10 @@ from berth.nic.steps import (
     Change,
     DropAddress,
     DropRule,
+    DropVrf,
+    JoinVrf,
     MakeChild,
+    MakeVrf,
     MoveAway,
     PutAddress,
     PutNeighbor,
@@ -80,6 +83,9 @@ CASES: list[tuple[Change, str]] = [
         "RTM_NEWLINK vlan (802.1q 7) net1 made in the pod",
     ),
     (RemoveLink(), "RTM_DELLINK"),
+    (MakeVrf(name="blue", table=1001), "RTM_NEWLINK vrf (table 1001) blue made, up"),
+    (JoinVrf(name="blue"), "RTM_NEWLINK into blue"),
+    (DropVrf(name="blue"), "RTM_DELLINK blue"),
     *(
         (SetVf(seat=SEAT, change=change), f"RTM_NEWLINK of PF 0000:41:00.0, VF 2: {told}")
         for change, told in [

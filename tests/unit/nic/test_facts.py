@@ -20,7 +20,9 @@ from berth.host.netlink.route import (
     Route,
     mtu_metric,
 )
+from berth.host.nicnodes import NicNodes
 from berth.model.device import NicKind, NicMode
+from berth.model.edits import DeviceNode, NodeType
 from berth.nic.config.devicefacts import Child, DeviceFacts, HomeSettings
 from berth.nic.config.values import AddressConfig, NeighborConfig, RouteConfig, RouteScope
 from berth.nic.facts import Home, device_facts, hardware_addrs, home_of
@@ -120,6 +122,30 @@ def test_facts_of_a_parent_tell_of_the_nodes_own_children(machine: Machine) -> N
         Child(kind="vlan", sort=("7", "802.1ad"), holder="the node's lan7"),
     )
     assert _facts(machine, "ens2f0").children == ()
+
+
+def test_facts_tell_of_rdma_devices_and_what_they_lack(machine: Machine) -> None:
+    """A soft one is of a parent alone, since it vanishes when its link moves."""
+
+    uverbs, cm = "/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm"
+    machine.rdma_netns, machine.soft_rdma = "shared", {"ens1f0": ("rxe0",)}
+    machine.nodes = NicNodes(rdma={"rxe0": (uverbs,)}, known={uverbs: node(uverbs)})
+    shared = _facts(machine, mode=NicMode.SHARED)
+
+    assert (shared.rdma, shared.rdma_netns, shared.rdma_lacking) == (("rxe0",), "shared", (cm,))
+    assert shared.shares_rdma
+    assert _facts(machine).rdma == ()
+    assert not _facts(machine).shares_rdma
+    assert _facts(machine, mode=NicMode.VFIO).rdma_lacking == ()
+    machine.tree.rdma("mlx5_0", machine.tree.folder(PF))
+    machine.rdma_netns = "exclusive"
+    own = _facts(machine)
+    assert (own.rdma, own.rdma_lacking, own.shares_rdma) == (("mlx5_0",), (), False)
+
+
+def node(path: str) -> DeviceNode:
+    """A node as the machine has it."""
+    return DeviceNode(path=path, host_path=path, type=NodeType.CHAR, major=231, minor=192)
 
 
 def test_addresses_that_somebody_set_can_be_inherited(machine: Machine) -> None:

@@ -178,5 +178,6 @@ def test_child_of_ipvlan_by_its_name_before_it_was_seen() -> None:
     renamed = attrs.evolve(ours, name="app0")
 
     assert find_in_pod(nic, [sister, ours]) == ours
+    assert find_in_pod(nic, [sister]) is None
     assert find_in_pod(nic, [sister, renamed]) is None
     assert find_in_pod(attrs.evolve(nic, pod_index=5), [sister, renamed]) == renamed

@@ -18,16 +18,25 @@ from berth.nic.plan import (
     lacking,
     make,
     network_data,
-    require_free_name,
+    require_free_names,
     settings_of,
     settle,
 )
 from berth.nic.staging import require_switches, stage
-from berth.nic.steps import MakeChild, PutAddress, PutNeighbor, PutRoute, PutRule, PutSettings
+from berth.nic.steps import (
+    MakeChild,
+    PutAddress,
+    PutNeighbor,
+    PutRoute,
+    PutRule,
+    PutSettings,
+    SetVf,
+)
 from berth.nic.vf import NO_MAC, VfSeat
 from berth.nic.view import View
 from tests.unit.nic.config.claims import NIC, SHARED
 from tests.unit.nic.links import (
+    MAC,
     OTHERS,
     address_of,
     child_config_of,
@@ -121,7 +130,8 @@ def of_vf(now: Vf = NOW, **wish: Any) -> list[str]:
     """The steps at home for a VF that is down."""
     interface = {"hardwareAddr": "02:00:00:00:00:07"} if wish.get("adminMAC") else {}
     config = config_of(facts=VF, vf=wish, interface=interface)
-    return told(stage(config, View(link=link_of(flags=0), vf=now), SEAT))
+    mac = interface.get("hardwareAddr", MAC)
+    return told(stage(config, View(link=link_of(flags=0, mac=mac), vf=now), SEAT))
 
 
 def test_stage_of_a_vf_goes_through_its_pf() -> None:
@@ -160,6 +170,38 @@ def test_stage_of_a_vf_that_has_all_of_it(now: Vf, wish: dict[str, Any]) -> None
     """What stands already is not set again."""
 
     assert [line for line in of_vf(now, **wish) if "vf." in line] == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "mac", "wanted"),
+    [
+        (NO_MAC, MAC, ["interface.hardwareAddr", "vf.adminMAC 02:00:00:00:00:07"]),
+        (NO_MAC, "02:00:00:00:00:07", ["vf.adminMAC 02:00:00:00:00:07"]),
+        ("02:00:00:00:00:09", "02:00:00:00:00:07", ["vf.adminMAC 02:00:00:00:00:07"]),
+        (
+            "02:00:00:00:00:09",
+            MAC,
+            [
+                f"vf.adminMAC {NO_MAC}",
+                "interface.hardwareAddr",
+                "vf.adminMAC 02:00:00:00:00:07",
+            ],
+        ),
+    ],
+)
+def test_stage_of_an_address_that_the_pf_holds(shown: str, mac: str, wanted: list[str]) -> None:
+    """The PF lets go, the link takes it, the PF holds it: a VF that is held takes none (igbvf)."""
+
+    config = config_of(
+        facts=VF, vf={"adminMAC": True}, interface={"hardwareAddr": "02:00:00:00:00:07"}
+    )
+    view = View(link=link_of(flags=0, mac=mac), vf=attrs.evolve(NOW, mac=shown))
+    found = [
+        f"{step.field} {step.change.change.mac}" if isinstance(step.change, SetVf) else step.field
+        for step in stage(config, view, SEAT)
+    ]
+
+    assert found == wanted
 
 
 def test_stage_of_a_vlan_brings_its_own_tag() -> None:
@@ -243,6 +285,17 @@ def test_make_gives_each_kind_of_child_what_it_is(wish: dict[str, Any], kind: Ki
 
     assert isinstance(change, MakeChild)
     assert (change.kind, change.change.mac, step.field) == (kind, None, wish["mode"])
+
+
+def test_settle_puts_routes_into_the_table_of_the_vrf() -> None:
+    """A route of the configuration is of the table ``main`` unless the interface has a VRF."""
+
+    config = config_of(vrf={"name": "blue", "table": 1001}, routes=[{"to": "198.18.0.0/16"}])
+    (route,) = [s.change.route for s in settle(config, None) if isinstance(s.change, PutRoute)]
+
+    assert route.table == 1001
+    view = View(link=link_of("net1"), routes=(attrs.evolve(route, table=254),))
+    assert "routes[0]" in [step.field for step in settle(config, view)]
 
 
 def test_settle_of_a_fresh_link() -> None:
@@ -385,16 +438,16 @@ def test_network_data_is_in_the_order_of_the_configuration() -> None:
     assert (data.interface_name, data.hardware_address) == ("net1", view.link.mac)
 
 
-def test_require_free_name() -> None:
+def test_require_free_names() -> None:
     """A name of another link is refused with both names; the NIC's own is not."""
 
     config = config_of()
     with pytest.raises(ClaimError) as caught:
-        require_free_name(config, pod="team/pod", taken={"net1": "eth9"})
+        require_free_names(config, pod="team/pod", taken={"net1": "eth9"})
 
     assert str(caught.value) == (
         "pod team/pod: has a link 'eth9' that the name 'net1' finds: the NIC stays at home; "
         "give interface.name another value"
     )
-    require_free_name(config, pod="team/pod", taken={"net1": "net1"}, own={"net1"})
-    require_free_name(config, pod="team/pod", taken={"net2": "net2"})
+    require_free_names(config, pod="team/pod", taken={"net1": "net1"}, own={"net1"})
+    require_free_names(config, pod="team/pod", taken={"net2": "net2"})

@@ -30,6 +30,7 @@ from berth.nic.config.values import (
     SysctlConfig,
     VfConfig,
     VlanConfig,
+    VrfConfig,
 )
 from berth.vfio.wayin import WayIn
 
@@ -41,6 +42,7 @@ _SECTIONS: Final[Mapping[str, type[Any]]] = {
     "vf": VfConfig,
     "vfio": WayIn,
     "ethtool": EthtoolConfig,
+    "vrf": VrfConfig,
 }
 _ADDRESSES: Final = (
     IPv4Address,

@@ -37,6 +37,7 @@ def check(config: NicConfig, draft: Draft) -> None:
     _check_up(config, draft)
     _check_ipv6(config, draft)
     _check_vf(config, draft)
+    _check_vrf(config, draft)
     for number, route in enumerate(config.routes):
         place = draft.item_place("routes", number)
         _check_source(route, config, draft, place.at("source"))
@@ -89,6 +90,24 @@ def _check_vf(config: NicConfig, draft: Draft) -> None:
     if vf.admin_mac and lacks_mac:
         rule = "it says how interface.hardwareAddr is set"
         draft.place("vf.adminMAC").say("true without an address", rule=rule)
+
+
+def _check_vrf(config: NicConfig, draft: Draft) -> None:
+    vrf = config.vrf
+    if not vrf.name:
+        if vrf.table is not None and draft.sound("vrf.name"):
+            draft.place("vrf.table").say("without vrf.name", rule="it is the table of a VRF")
+        return
+    if config.interface.name == vrf.name:
+        found = f'"{vrf.name}" is the interface\'s name too'
+        draft.place("vrf.name").say(found, rule="the VRF is a link of its own")
+    if config.rules:
+        rule = "the VRF says which packets use its table"
+        draft.place("rules").say("beside vrf", rule=rule, mend="drop one of the two")
+    for number, route in enumerate(config.routes):
+        if route.table != MAIN_TABLE:
+            place = draft.item_place("routes", number).at("table")
+            place.say(f"{route.table} beside vrf", rule="its routes are in the VRF's table")
 
 
 def _check_ipv6(config: NicConfig, draft: Draft) -> None:

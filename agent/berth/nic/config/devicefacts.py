@@ -60,6 +60,9 @@ class DeviceFacts:
         home: What a claim may inherit.
         companions: Keys of its IOMMU group, and of what else is in it; none without a group.
         children: Links of the node's own over it.
+        rdma: Names of its RDMA devices.
+        rdma_netns: ``shared`` when all namespaces see these, ``exclusive`` when one does.
+        rdma_lacking: Paths of nodes of theirs that are not there.
     """
 
     identity: str
@@ -75,6 +78,14 @@ class DeviceFacts:
     home: HomeSettings = HomeSettings()
     companions: tuple[str, ...] = ()
     children: tuple[Child, ...] = ()
+    rdma: tuple[str, ...] = ()
+    rdma_netns: str = ""
+    rdma_lacking: tuple[str, ...] = ()
+
+    @property
+    def shares_rdma(self) -> bool:
+        """It has RDMA devices that a pod can use where they are."""
+        return bool(self.rdma) and self.rdma_netns != "exclusive"
 
 
 @attrs.frozen(kw_only=True)

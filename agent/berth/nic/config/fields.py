@@ -312,6 +312,20 @@ FIELDS: Final = (
     ),
     *SYSCTL_FIELDS,
     Field(
+        path="vrf.name",
+        form=Written(what=INTERFACE_RULE, parse=interface_name),
+        meaning="A VRF of this name is made in the pod, and the interface put into it: its "
+        "addresses' networks and its `routes` are in the VRF's table. Not with `rules` and "
+        "`routes[].table`.",
+        guarded_values=((OWN_NAME, OWN_NAME),),
+    ),
+    Field(
+        path="vrf.table",
+        form=TableNumber(main=False),
+        meaning="Its routing table, which nothing in the pod uses yet.",
+        default="the first free one from 1000 on",
+    ),
+    Field(
         path="ethtool.features",
         form=Switches(limit=SWITCHES_LIMIT),
         meaning="Offloads by the kernel's names, as `ethtool -k` lists them: `rx-gro`, "
@@ -328,8 +342,10 @@ FIELDS: Final = (
     ),
     Field(
         path="rdma",
-        form=Word(kind=RdmaUse, later=("required",)),
-        meaning="Whether the pod gets the NIC's RDMA devices, if it has any.",
+        form=Word(kind=RdmaUse),
+        meaning="Whether the pod gets the nodes of the NIC's RDMA devices: those that it has, "
+        "never, or always, so that a NIC without one is refused. A node that should be there and "
+        "is not refuses the claim, unless `none` is said.",
         default='"auto"',
     ),
     Field(

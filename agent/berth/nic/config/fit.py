@@ -16,7 +16,7 @@ from berth.nic.config.group import GroupPolicy, check_passthru
 from berth.nic.config.items import IPV6_LEAST_MTU
 from berth.nic.config.merge import Draft
 from berth.nic.config.report import Place
-from berth.nic.config.values import AttachMode, MacvlanMode, NicConfig
+from berth.nic.config.values import AttachMode, MacvlanMode, NicConfig, RdmaUse
 
 OFFERED_TYPES = frozenset({"nic", "nic-shared", "nic-vfio"})
 """Types of device that this version can prepare."""
@@ -40,6 +40,8 @@ def check_fit(
         _check_macvlan(config, draft, facts, policy)
     check_children(config, draft, facts=facts, policy=policy, host=host)
     _check_vf(draft, facts)
+    if config.mode is not AttachMode.VFIO:
+        _check_rdma(config, draft.place("rdma"), facts)
     if facts.link_type != "ether":
         for number, _ in enumerate(config.neighbors):
             place = draft.item_place("neighbors", number).at("hardwareAddr")
@@ -130,6 +132,26 @@ def _check_vf(draft: Draft, facts: DeviceFacts) -> None:
                 rule="it is set through that link",
                 mend="bring the PF's link into the node's own network namespace",
             )
+
+
+def _check_rdma(config: NicConfig, place: Place, facts: DeviceFacts) -> None:
+    required = config.rdma is RdmaUse.REQUIRED
+    if required and not facts.rdma:
+        place.say(
+            f'"{config.rdma.value}" of a NIC without an RDMA device', rule="it has to have one"
+        )
+    elif required and not facts.shares_rdma:
+        place.say(
+            f"{', '.join(facts.rdma)} would have to move into the pod",
+            rule="that is not available in this version",
+            mend="`rdma system set netns shared` before any other namespace is made",
+        )
+    elif config.rdma is not RdmaUse.NONE and facts.shares_rdma and facts.rdma_lacking:
+        place.say(
+            f"{', '.join(facts.rdma_lacking)} of {', '.join(facts.rdma)} is not there",
+            rule="a pod gets all nodes of an RDMA device",
+            mend='load ib_uverbs, ib_umad and rdma_ucm, or say rdma = "none"',
+        )
 
 
 def _check_macvlan(

@@ -34,12 +34,10 @@ class Word(Form[E], Generic[E]):
     """One of a few words.
 
     Attributes:
-        kind: The words of this version.
-        later: Words of a later version, refused by name.
+        kind: The words.
     """
 
     kind: type[E]
-    later: tuple[str, ...] = ()
 
     @property
     @override
@@ -51,11 +49,7 @@ class Word(Form[E], Generic[E]):
         for word in self.kind:
             if isinstance(value, str) and value == word.value:
                 return word
-        if isinstance(value, str) and value in self.later:
-            found = f"{shown(value)} is not available in this version"
-            cursor.say(found, rule=f"it must be {self.label}")
-        else:
-            cursor.refuse(value, rule=f"it must be {self.label}")
+        cursor.refuse(value, rule=f"it must be {self.label}")
         return None
 
 
@@ -108,21 +102,30 @@ class Written(Form[T], Generic[T]):
         return parsed
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class TableNumber(Form[int]):
-    """A routing table, by number or as ``main``; not those that the kernel keeps for itself."""
+    """A routing table, by number or as ``main``; not those that the kernel keeps for itself.
+
+    Attributes:
+        main: The table ``main`` is allowed.
+    """
+
+    main: bool = True
 
     @property
     @override
     def label(self) -> str:
+        if not self.main:
+            return f"whole number from 1 to {_TABLE_LIMIT}, not 253, 254 or 255"
         return f'"main" or a whole number from 1 to {_TABLE_LIMIT}, not 253 or 255'
 
     @override
     def read(self, value: object, cursor: Cursor) -> int | None:
-        if value == "main":
+        if value == "main" and self.main:
             return MAIN_TABLE
-        if type(value) is int and value in _TABLES_OF_THE_KERNEL:
-            found = f"{value} is the kernel's own table {_TABLES_OF_THE_KERNEL[value]}"
+        own = _TABLES_OF_THE_KERNEL if self.main else {**_TABLES_OF_THE_KERNEL, MAIN_TABLE: "main"}
+        if type(value) is int and value in own:
+            found = f"{value} is the kernel's own table {own[value]}"
             cursor.say(found, rule="routes and rules of a claim stay out of it")
         elif type(value) is int and 0 < value <= _TABLE_LIMIT:
             return value

@@ -10,11 +10,8 @@ from typing import Final
 
 from berth.nic.config.field import Field
 from berth.nic.config.kinds import Later
-from berth.nic.config.notation import INTERFACE_RULE
 
 LATER_FIELDS: Final = (
-    Field(path="vrf.name", form=Later(INTERFACE_RULE), meaning="Name of a VRF in the pod."),
-    Field(path="vrf.table", form=Later("whole number"), meaning="Its routing table."),
     Field(path="dhcp.ipv4", form=Later("true or false"), meaning="Get an IPv4 lease."),
 )
 """Every such field, in the order of the reference page."""

@@ -38,8 +38,13 @@ def check_pod(nics: Sequence[tuple[ResolvedNic, Draft]], others: Sequence[Resolv
 
 
 def _check_pair(nic: ResolvedNic, draft: Draft, other: ResolvedNic) -> None:
-    if nic.name == other.name:
-        _clash(draft.place("interface.name"), f'"{nic.name}" is the name', nic, other)
+    names = {name for _, name in other.config.names}
+    for path, name in nic.config.names:
+        if name in names:
+            _clash(draft.place(path), f'"{name}" is the name', nic, other)
+    table = nic.config.vrf.table
+    if table is not None and table == other.config.vrf.table:
+        _clash(draft.place("vrf.table"), f"{table} is the table of the VRF", nic, other)
     mine, theirs = nic.config.interface.hardware_addr, other.config.interface.hardware_addr
     if mine is not None and mine == theirs:
         place = draft.place("interface.hardwareAddr")
@@ -62,6 +67,9 @@ def _check_children(nic: ResolvedNic, draft: Draft, other: ResolvedNic) -> None:
 
 
 def _check_routes(nic: ResolvedNic, draft: Draft, other: ResolvedNic) -> None:
+    if nic.config.vrf.name or other.config.vrf.name:
+        # A VRF's table is its own.
+        return
     explicit = {route.key for route in other.config.routes}
     taken = explicit | set(_connected(other))
     for number, route in enumerate(nic.config.routes):

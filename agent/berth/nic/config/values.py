@@ -106,6 +106,7 @@ class RdmaUse(Enum):
 
     AUTO = "auto"
     NONE = "none"
+    REQUIRED = "required"
 
 
 @attrs.frozen(kw_only=True)
@@ -177,6 +178,19 @@ class VfConfig:
     min_tx_mbps: int | None = None
     max_tx_mbps: int | None = None
     admin_mac: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class VrfConfig:
+    """A VRF of the interface's own in the pod.
+
+    Attributes:
+        name: Empty for none.
+        table: Its routing table; ``None`` for one that is free in the pod.
+    """
+
+    name: str = ""
+    table: int | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -315,6 +329,7 @@ class NicConfig:
     vf: VfConfig = VfConfig()
     vfio: WayIn = WayIn()
     ethtool: EthtoolConfig = EthtoolConfig()
+    vrf: VrfConfig = VrfConfig()
     addresses: tuple[AddressConfig, ...] = ()
     routes: tuple[RouteConfig, ...] = ()
     rules: tuple[RuleConfig, ...] = ()
@@ -323,6 +338,12 @@ class NicConfig:
     rdma: RdmaUse = RdmaUse.AUTO
     announce: bool = True
     inherit: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[tuple[str, str], ...]:
+        """Every name that it takes in the pod, by the field that gives it."""
+        wanted = (("interface.name", self.interface.name), ("vrf.name", self.vrf.name))
+        return tuple((field, name) for field, name in wanted if name)
 
     def rule_versions(self, rule: RuleConfig) -> tuple[int, ...]:
         """The families in which ``rule`` is to be made: its own, else those of its table."""

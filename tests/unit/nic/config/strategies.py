@@ -188,6 +188,9 @@ READABLE: Final = st.fixed_dictionaries(
                 **{name: st.booleans() for name in ("spoofCheck", "trust", "adminMAC")},
             },
         ),
+        "vrf": st.fixed_dictionaries(
+            {"name": st.sampled_from(["blue", "red"])}, optional={"table": st.integers(1000, 2000)}
+        ),
         "ethtool": st.fixed_dictionaries(
             {}, optional={name: _switches() for name in ("features", "privateFlags")}
         ),

@@ -335,3 +335,31 @@ def test_admin_mac_when_an_address_is_given() -> None:
     interface = {"hardwareAddr": "02:00:00:00:00:01"}
 
     assert class_faults({"interface": interface, "vf": {"adminMAC": True}}, facts=VF) == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "faults"),
+    [
+        ({"vrf": {"name": "blue"}}, []),
+        ({"vrf": {"name": "blue", "table": 7}, "routes": [{"to": "10.1.0.0/16"}]}, []),
+        ({"vrf": {"table": 7}}, ["vrf.table: without vrf.name: it is the table of a VRF"]),
+        (
+            {
+                "vrf": {"name": "blue"},
+                "routes": [{"to": "10.1.0.0/16", "table": 9}],
+                "rules": [{"priority": 5, "table": 9}],
+            },
+            [
+                (
+                    "rules: beside vrf: the VRF says which packets use its table; "
+                    "drop one of the two"
+                ),
+                "routes[0].table: 9 beside vrf: its routes are in the VRF's table",
+            ],
+        ),
+    ],
+)
+def test_vrf_when_beside_routes_and_rules(parameters: dict[str, Any], faults: list[str]) -> None:
+    """All that the interface has is in the VRF's table, and nothing else leads there."""
+
+    assert class_faults(parameters) == faults

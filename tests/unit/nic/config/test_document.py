@@ -83,6 +83,7 @@ def test_config_when_resolved() -> None:
         "rules": [],
         "neighbors": [],
         "sysctls": {"ipv4": {"arp_notify": 0}, "ipv6": {"accept_ra": 0, "ndisc_notify": 0}},
+        "vrf": {},
         "rdma": "auto",
         "announce": False,
         "inherit": ["neighbors"],

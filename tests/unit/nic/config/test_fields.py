@@ -37,6 +37,7 @@ from berth.nic.config.values import (
     VfLinkState,
     VlanConfig,
     VlanProtocol,
+    VrfConfig,
 )
 
 REST: Mapping[str, Mapping[str, Any]] = {
@@ -183,6 +184,8 @@ WORDS: list[tuple[str, object, object]] = [
     *(("mode", mode.value, mode) for mode in AttachMode),
     *(("macvlan.mode", mode.value, mode) for mode in MacvlanMode),
     *(("rdma", use.value, use) for use in RdmaUse),
+    ("vrf.name", "blue", "blue"),
+    ("vrf.table", 1000, 1000),
     *(("ipvlan.mode", mode.value, mode) for mode in IpvlanMode),
     *(("ipvlan.flag", flag.value, flag) for flag in IpvlanFlag),
     *(("vlan.protocol", protocol.value, protocol) for protocol in VlanProtocol),
@@ -269,7 +272,7 @@ def test_neighbors_when_at_their_limit() -> None:
 
 
 CONTRACT_LATER = [
-    *("vrf.name", "vrf.table", "dhcp.ipv4"),
+    "dhcp.ipv4",
 ]
 
 
@@ -282,16 +285,6 @@ def test_field_when_of_a_later_version(path: str) -> None:
 
     assert _decode(_document(path, 1))[1] == [fault]
     assert _decode(_document(path, {"a": [1]}))[1] == [fault]
-
-
-@pytest.mark.parametrize(("path", "word"), [("rdma", "required")])
-def test_word_when_of_a_later_version(path: str, word: str) -> None:
-    """Words of a later version are refused by their name."""
-
-    faults = _decode({path: word})[1]
-
-    assert len(faults) == 1
-    assert faults[0].startswith(f'config[0].{path}: "{word}" is not available in this version: ')
 
 
 def test_table_when_compared_with_the_contract() -> None:
@@ -328,6 +321,7 @@ def test_guards_when_compared_with_the_contract() -> None:
     assert len(guards) == len(GUARDED) + 1
     assert values == {
         "interface.name": (("eth0", "eth0"),),
+        "vrf.name": (("eth0", "eth0"),),
         "macvlan.mode": ((MacvlanMode.PASSTHRU, "macvlan.mode"),),
     }
 
@@ -339,6 +333,7 @@ VALUE_CLASSES: Mapping[str, type[Any]] = {
     "ipvlan": IpvlanConfig,
     "vlan": VlanConfig,
     "vf": VfConfig,
+    "vrf": VrfConfig,
     "ethtool": EthtoolConfig,
     "addresses[]": AddressConfig,
     "routes[]": RouteConfig,

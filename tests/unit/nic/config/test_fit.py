@@ -322,3 +322,48 @@ def test_values_of_a_moved_link_when_a_child_is_made(field: str) -> None:
     found = class_faults({field: given}, facts=SHARED)
 
     assert any("without effect in mode macvlan: it belongs to mode move" in f for f in found)
+
+
+HCA = attrs.evolve(NIC, rdma=("mlx5_0",), rdma_netns="shared")
+UVERBS = "/dev/infiniband/uverbs0"
+
+
+@pytest.mark.parametrize(
+    ("use", "facts", "fault"),
+    [
+        ("auto", NIC, ""),
+        ("auto", HCA, ""),
+        ("required", HCA, ""),
+        ("none", attrs.evolve(HCA, rdma_lacking=(UVERBS,)), ""),
+        ("required", NIC, '"required" of a NIC without an RDMA device: it has to have one'),
+        (
+            "auto",
+            attrs.evolve(HCA, rdma_lacking=(UVERBS,)),
+            (
+                f"{UVERBS} of mlx5_0 is not there: a pod gets all nodes of an RDMA device; "
+                'load ib_uverbs, ib_umad and rdma_ucm, or say rdma = "none"'
+            ),
+        ),
+        ("auto", attrs.evolve(HCA, rdma_netns="exclusive", rdma_lacking=(UVERBS,)), ""),
+        (
+            "required",
+            attrs.evolve(HCA, rdma_netns="exclusive"),
+            (
+                "mlx5_0 would have to move into the pod: that is not available in this version; "
+                "`rdma system set netns shared` before any other namespace is made"
+            ),
+        ),
+    ],
+)
+def test_rdma_when_the_device_has_it_or_not(use: str, facts: DeviceFacts, fault: str) -> None:
+    """What is asked for is given whole or refused; what nobody asked for is given whole too."""
+
+    assert class_faults({"rdma": use}, facts=facts) == ([f"rdma: {fault}"] if fault else [])
+
+
+def test_rdma_when_nobody_speaks_of_it() -> None:
+    """The pod would start without its node, which is told at the device."""
+
+    (fault,) = class_faults({}, facts=attrs.evolve(HCA, rdma_lacking=(UVERBS,)))
+
+    assert fault.startswith(f'nic-0000-41-00-0 (request "nic"): {UVERBS} of mlx5_0 is not there: ')
