@@ -207,9 +207,11 @@ class NicGroup:
         'and for every NIC that is asked for as a resource with `attach = "nri"`.',
     )
     scrub: Scrub = key(
-        Choice(kind=Scrub, now=(Scrub.RESTORE,)),
+        Choice(kind=Scrub),
         Scrub.RESTORE,
-        "What is done when a NIC comes home. `restore`: everything is set as it was before.",
+        "What is done when a NIC that berth moved comes home. `restore`: everything is set as it "
+        "was before. `rebind`: the driver of a VF is bound anew besides, so that rings, flow rules "
+        "and whatever else a pod set are gone; other NICs are restored. With mode `exclusive`.",
     )
     health: NicHealth = table(NicHealth, "How the NICs are watched, and what counts as sick.")
     shared: NicShared = table(NicShared, "How a parent is divided; with mode `shared`.")
@@ -226,6 +228,11 @@ class NicGroup:
         if self.allow_noiommu and "mode" not in written.at_fault and self.mode is not NicMode.VFIO:
             cursor.at("allow_noiommu").say(
                 f'is given with mode "{self.mode.value}"', rule='it goes with mode "vfio"'
+            )
+        unmoved = "mode" not in written.at_fault and self.mode is not NicMode.EXCLUSIVE
+        if self.scrub is Scrub.REBIND and unmoved:
+            cursor.at("scrub").say(
+                f'is "rebind" with mode "{self.mode.value}"', rule='it goes with mode "exclusive"'
             )
         for name in ("resource", "attach", "exclude_topology", "inject", "vhost"):
             if name in written.given and self.door is Door.DRA and "door" not in written.at_fault:

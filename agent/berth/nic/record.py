@@ -43,6 +43,13 @@ class Stage(Enum):
     LENT = "lent"
 
 
+class ScrubStep(Enum):
+    """What is done to a VF next whose driver is bound anew on its way home."""
+
+    UNBIND = "unbind"
+    PROBE = "probe"
+
+
 @attrs.frozen(kw_only=True)
 class SandboxRef:
     """The sandbox that a NIC is moved into.
@@ -128,6 +135,8 @@ class NicRecord:
         vrf_table: Routing table of its VRF in the pod; 0 for none, and before it is known.
         duplicates: Its addresses in the pod that another station holds, in text.
         fault: Why the last step failed, for people; empty when it did not.
+        scrub: Its driver is bound anew when it comes home from a pod.
+        scrub_step: How far that has come; ``None`` while nothing of it was begun.
         home_name: Name at home now where the original one was taken; empty when it has its own.
     """
 
@@ -148,6 +157,8 @@ class NicRecord:
     vrf_table: int = 0
     duplicates: tuple[str, ...] = ()
     fault: str = ""
+    scrub: bool = False
+    scrub_step: ScrubStep | None = None
     home_name: str = ""
 
     @property

@@ -7,16 +7,17 @@ from typing import Final
 
 import attrs
 
+from berth.config.nicgroup import Scrub
 from berth.gpu.vfioconfig import ways_in
 from berth.model.claim import Claim, DeviceResult
-from berth.model.device import Attribute
+from berth.model.device import Attribute, NicKind
 from berth.model.edits import DeviceNode
 from berth.model.peripheral import VFIO_GPU, Peripheral
 from berth.nic.config.devicefacts import HostFacts, Target
 from berth.nic.config.group import GroupPolicy
 from berth.nic.config.pod import assign_names
 from berth.nic.config.resolve import resolve, wished_names
-from berth.nic.config.values import AttachMode, RdmaUse, ResolvedNic
+from berth.nic.config.values import AttachMode, NicConfig, RdmaUse, ResolvedNic
 from berth.nic.facts import Home
 from berth.nic.record import NicRecord
 from berth.node.admission import Admitted
@@ -188,7 +189,14 @@ def _nic(wish: ResolvedNic, snapshot: Snapshot, settings: Settings) -> NicRecord
         parent_device=home.parent_device,
         parent_index=home.index if wish.mode.is_child else 0,
         seat=home.seat,
+        scrub=is_scrubbed(wish.config, nic.kind, settings.policies[nic.group].scrub),
     )
+
+
+def is_scrubbed(config: NicConfig, kind: NicKind, scrub: Scrub) -> bool:
+    """Whether a NIC's driver is bound anew when it comes home: a PF's would end its VFs."""
+    moved = config.mode is AttachMode.MOVE and kind is NicKind.VF
+    return moved and scrub is Scrub.REBIND
 
 
 def _names_of_siblings(

@@ -32,6 +32,7 @@ from berth.nic.config.values import NicConfig
 from berth.nic.listing import KIND
 from berth.nic.record import NicRecord, Stage
 from berth.node.deviceinfofiles import DeviceInfoFiles
+from berth.node.drafting import is_scrubbed
 from berth.node.given import Given, GivenDevice
 from berth.node.nicholders import children_of, nics_of
 from berth.node.reservation import Eyes
@@ -320,6 +321,7 @@ class NicLoans:
             parent_device=home.parent_device,
             parent_index=home.index if config.mode.is_child else 0,
             seat=home.seat,
+            scrub=is_scrubbed(config, facts.kind, group.scrub),
         )
 
     def _homes(self, given: Given) -> tuple[int, ...]:

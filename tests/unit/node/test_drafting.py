@@ -8,14 +8,16 @@ from itertools import permutations
 import attrs
 import pytest
 
+from berth.config.nicgroup import Scrub
 from berth.errors import Faults
 from berth.model.claim import Claim, ConfigSource, Consumer
 from berth.model.device import Nic, NicKind
 from berth.model.edits import DeviceNode, Edits, NodeType
 from berth.model.inventory import Inventory
+from berth.nic.config.values import AttachMode, NicConfig
 from berth.nic.facts import Home
 from berth.node.admission import Admitted, admit
-from berth.node.drafting import Settings, draft
+from berth.node.drafting import Settings, draft, is_scrubbed
 from berth.node.ledger import Hold, Ledger
 from berth.node.record import ClaimRecord
 from berth.node.sighting import Memory
@@ -208,3 +210,18 @@ def test_rdma_nodes_are_the_containers(
 
     assert record.devices[0].nodes == nodes
     assert record.devices[0].edits == Edits(nodes=nodes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scrub", "wanted"),
+    [
+        (NicKind.VF, Scrub.REBIND, True),
+        (NicKind.VF, Scrub.RESTORE, False),
+        (NicKind.PF, Scrub.REBIND, False),
+    ],
+)
+def test_driver_is_bound_anew_for_a_vf_alone(kind: NicKind, scrub: Scrub, *, wanted: bool) -> None:
+    """A PF's driver would take its VFs along; it is restored as ever."""
+
+    assert is_scrubbed(NicConfig(), kind, scrub) is wanted
+    assert not is_scrubbed(NicConfig(mode=AttachMode.MACVLAN), kind, scrub)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 
 from berth.config.finding import Finding, toml_text
-from berth.config.nicgroup import NicGroup
+from berth.config.nicgroup import NicGroup, Scrub
 from berth.config.schema import Config
 from berth.model.device import NicMode
 from berth.nic.config.decode import RESET, Layer, Setting, decode
@@ -37,6 +37,7 @@ class GroupPolicy:
         claims_deny: Fields and objects that claims may not set.
         slots: Most claims that use one of its devices at once.
         allow_noiommu: Its devices may be bound to vfio-pci without an IOMMU.
+        scrub: What is done to its devices when they come home.
     """
 
     name: str
@@ -47,6 +48,7 @@ class GroupPolicy:
     claims_deny: tuple[str, ...] = ()
     slots: int = 1
     allow_noiommu: bool = False
+    scrub: Scrub = Scrub.RESTORE
 
     def layer(self, report: Report) -> Layer:
         """Read the defaults; faults in them, now or later, go to ``report``."""
@@ -100,6 +102,7 @@ def _policy(group: NicGroup, root: str) -> GroupPolicy:
         claims_deny=group.claims_deny,
         slots=group.shared.slots if group.mode is NicMode.SHARED else 1,
         allow_noiommu=group.allow_noiommu,
+        scrub=group.scrub,
     )
 
 
