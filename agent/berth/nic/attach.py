@@ -22,6 +22,7 @@ from berth.nic.identity import find_in_pod
 from berth.nic.look import has_permanent_address, look_home, look_in_pod, names_taken
 from berth.nic.record import NicRecord, SandboxRef, Stage
 from berth.nic.view import take_originals
+from berth.nic.vf import NO_MAC
 from berth.nic.vrf import join, table_for
 from berth.runtime.threads import Decision
 
@@ -257,12 +258,15 @@ def _stage_link(spaces: Namespaces, record: NicRecord) -> None:
     link = _home_link(spaces, record)
     view = look_home(spaces, link, record.seat)
     staging.require_switches(record.config, view.switches)
-    for step in staging.stage(record.config, view, record.seat):
+    was = record.originals.vf if record.originals is not None else None
+    held = was is not None and was.mac != NO_MAC
+    for step in staging.stage(record.config, view, record.seat, held=held):
         do(spaces, step, link)
     seen = spaces.home.link(index=link.index)
     if seen is None:
         raise HostError(record.device, "vanished while it was set")
-    left = staging.stage(record.config, look_home(spaces, seen, record.seat), record.seat)
+    view = look_home(spaces, seen, record.seat)
+    left = staging.stage(record.config, view, record.seat, held=held)
     if left:
         fields = ", ".join(step.field for step in left)
         raise HostError(record.device, f"does not show {fields} after it was set")

@@ -31,7 +31,9 @@ from berth.nic.vf import VfSeat, vf_changes, wished_values
 from berth.nic.view import View
 
 
-def stage(config: NicConfig, view: View, seat: VfSeat | None = None) -> tuple[Step, ...]:
+def stage(
+    config: NicConfig, view: View, seat: VfSeat | None = None, *, held: bool = False
+) -> tuple[Step, ...]:
     """The steps at home that survive the move: the link goes down and gets its values.
 
     Only for a link that is moved; a child has nothing at home.
@@ -39,11 +41,12 @@ def stage(config: NicConfig, view: View, seat: VfSeat | None = None) -> tuple[St
     Args:
         view: The link at home, with its switches, and with what its PF shows of a VF.
         seat: Where a VF hangs.
+        held: Its PF held the VF to an address before, and shall hold it to another one given.
     """
     changes = [
         *_down(view.link),
         *_of_vf(config, view, seat),
-        *_of_link(config, view.link, _held(config, view, seat)),
+        *_of_link(config, view.link, _held(config, view, seat, held=held)),
         *_of_switches(config, view),
     ]
     return tuple(_step(field, change) for field, change in changes)
@@ -86,9 +89,9 @@ def _of_vf(config: NicConfig, view: View, seat: VfSeat | None) -> Iterator[tuple
             yield field, SetVf(seat=seat, change=change)
 
 
-def _held(config: NicConfig, view: View, seat: VfSeat | None) -> Held | None:
+def _held(config: NicConfig, view: View, seat: VfSeat | None, *, held: bool) -> Held | None:
     wanted = config.interface.hardware_addr
-    if seat is None or view.vf is None or wanted is None or not config.vf.admin_mac:
+    if seat is None or view.vf is None or wanted is None or not (held or config.vf.admin_mac):
         return None
     return Held(seat=seat, shown=view.vf.mac, wanted=wanted)
 

@@ -5,7 +5,9 @@ shows only some of them: a value that it does not know reads as none, or as the 
 
 Whether a hardware address that the physical function shows was set through it or chosen by the
 virtual function's own driver cannot be read. One that the link itself has, and that its driver did
-not find as a permanent one, counts as the link's own choice.
+not find as a permanent one, counts as the link's own choice. With igb a choice outlives a bind of
+the virtual function's driver, which then finds it as permanent (seen on 6.12): it counts as set,
+which only keeps a pod from another one.
 
 Source: network.md §4.1, §4.2; Linux ``net/core/rtnetlink.c`` (rtnl_fill_vfinfo).
 """

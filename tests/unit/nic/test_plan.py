@@ -204,6 +204,18 @@ def test_stage_of_an_address_that_the_pf_holds(shown: str, mac: str, wanted: lis
     assert found == wanted
 
 
+def test_stage_of_a_vf_whose_address_was_held_before() -> None:
+    """An address that is given takes the place of the held one; the PF holds on."""
+
+    config = config_of(facts=VF, interface={"hardwareAddr": "02:00:00:00:00:07"})
+    view = View(link=link_of(flags=0), vf=attrs.evolve(NOW, mac=MAC))
+    fields = [step.field for step in stage(config, view, SEAT, held=True)]
+
+    assert fields == ["vf.adminMAC", "interface.hardwareAddr", "vf.adminMAC"]
+    assert [step.field for step in stage(config, view, SEAT)] == ["interface.hardwareAddr"]
+    assert stage(config_of(facts=VF), view, SEAT, held=True) == ()
+
+
 def test_stage_of_a_vlan_brings_its_own_tag() -> None:
     """Priority and protocol of the VLAN before are not kept with the new number."""
 
