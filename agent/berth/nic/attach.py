@@ -21,8 +21,8 @@ from berth.nic.homecoming import bring_home, link_at_home
 from berth.nic.identity import find_in_pod
 from berth.nic.look import has_permanent_address, look_home, look_in_pod, names_taken
 from berth.nic.record import NicRecord, SandboxRef, Stage
-from berth.nic.view import take_originals
 from berth.nic.vf import NO_MAC
+from berth.nic.view import take_originals
 from berth.nic.vrf import join, table_for
 from berth.runtime.threads import Decision
 
