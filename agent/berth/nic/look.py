@@ -65,12 +65,12 @@ def look_at_vf(spaces: Namespaces, seat: VfSeat) -> Vf:
     return found
 
 
-def has_permanent_address(name: str) -> bool:
-    """Whether the driver of a link at home took its hardware address for a permanent one.
+def has_made_up_address(name: str) -> bool:
+    """Whether the driver of a link at home made up its hardware address, and nobody set another.
 
     Source: Linux ``Documentation/ABI/testing/sysfs-class-net``, ``addr_assign_type``.
     """
-    return text(_LINKS / name / "addr_assign_type") == "0"
+    return text(_LINKS / name / "addr_assign_type") == "1"
 
 
 def look_in_pod(spaces: Namespaces, link: Link, settings: Collection[str] = ()) -> View:

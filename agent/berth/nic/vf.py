@@ -4,10 +4,10 @@ They are set through the physical function, one in each message, and read back f
 shows only some of them: a value that it does not know reads as none, or as the kernel's default.
 
 Whether a hardware address that the physical function shows was set through it or chosen by the
-virtual function's own driver cannot be read. One that the link itself has, and that its driver did
-not find as a permanent one, counts as the link's own choice. With igb a choice outlives a bind of
-the virtual function's driver, which then finds it as permanent (seen on 6.12): it counts as set,
-which only keeps a pod from another one.
+virtual function's side cannot be read. Only one that the link has because its driver made it up
+counts as chosen there; any other counts as set, so that nobody gets rid of one that was. It errs on
+that side: a choice of somebody's, or one that igb remembers over a bind of the driver, is set when
+it is put back (seen on 6.12).
 
 Source: network.md §4.1, §4.2; Linux ``net/core/rtnetlink.c`` (rtnl_fill_vfinfo).
 """
@@ -42,15 +42,15 @@ class VfSeat:
     number: int
 
 
-def own_values(vf: Vf, link: Link, *, permanent: bool) -> Vf:
+def own_values(vf: Vf, link: Link, *, made_up: bool) -> Vf:
     """What was set of a virtual function, of what its physical function shows.
 
     Args:
         vf: As it is shown.
         link: Its link at home.
-        permanent: The link's driver took the link's address for a permanent one.
+        made_up: The link's driver made up the link's address.
     """
-    chosen = vf.mac == link.mac and not permanent
+    chosen = vf.mac == link.mac and made_up
     return attrs.evolve(vf, mac=NO_MAC if chosen or not vf.mac else vf.mac)
 
 

@@ -74,13 +74,13 @@ class View:
 
 
 def take_originals(
-    view: View, *, driver: str = "", name: str = "", permanent: bool = False
+    view: View, *, driver: str = "", name: str = "", made_up: bool = False
 ) -> Originals:
     """What must stand again when the link has come home, from how it is now.
 
     Args:
         name: Its own name, where it has another one now for want of it.
-        permanent: Its driver took its hardware address for a permanent one.
+        made_up: Its driver made up its hardware address.
     """
     link = view.link
     return Originals(
@@ -105,5 +105,5 @@ def take_originals(
         switches=dict(view.switches),
         xdp_program_id=link.xdp.program_id if link.xdp else 0,
         driver=driver,
-        vf=own_values(view.vf, link, permanent=permanent) if view.vf is not None else None,
+        vf=own_values(view.vf, link, made_up=made_up) if view.vf is not None else None,
     )

@@ -15,19 +15,19 @@ OTHER = "02:00:00:00:00:77"
 
 
 @pytest.mark.parametrize(
-    ("shown", "permanent", "was_set"),
+    ("shown", "made_up", "was_set"),
     [
-        (NO_MAC, False, NO_MAC),
-        ("", True, NO_MAC),
-        (MAC, False, NO_MAC),
-        (MAC, True, MAC),
-        (OTHER, False, OTHER),
+        (NO_MAC, True, NO_MAC),
+        ("", False, NO_MAC),
+        (MAC, True, NO_MAC),
+        (MAC, False, MAC),
+        (OTHER, True, OTHER),
     ],
 )
-def test_address_that_counts_as_set(shown: str, was_set: str, *, permanent: bool) -> None:
-    """What the link has as its driver's own choice was set by nobody."""
+def test_address_that_counts_as_set(shown: str, was_set: str, *, made_up: bool) -> None:
+    """What the link has because its driver made it up was set by nobody; in doubt it was."""
 
-    found = own_values(attrs.evolve(VF, mac=shown), link_of(), permanent=permanent)
+    found = own_values(attrs.evolve(VF, mac=shown), link_of(), made_up=made_up)
 
     assert found == attrs.evolve(VF, mac=was_set)
 
@@ -37,6 +37,6 @@ def test_originals_of_a_vf_hold_what_was_set() -> None:
 
     view = View(link=link_of(), vf=attrs.evolve(VF, mac=MAC))
 
-    assert take_originals(view).vf == attrs.evolve(VF, mac=NO_MAC)
-    assert take_originals(view, permanent=True).vf == view.vf
+    assert take_originals(view, made_up=True).vf == attrs.evolve(VF, mac=NO_MAC)
+    assert take_originals(view).vf == view.vf
     assert take_originals(View(link=link_of())).vf is None
