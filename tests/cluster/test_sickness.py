@@ -182,8 +182,6 @@ def test_gpus_that_fail_in_each_way_are_told_avoided_and_given_again(
     ward.discharge("mender")
 
     machine.show(changed(**xids))
-    # The GPU that was lost when the daemon started had no address; it is looked for once a minute.
-    ward.site.berth("reload")
     ward.wait_well("gpu0", "gpu1", "gpu2", "gpu3", limit_s=XID_S + 15)
     ward.wait_running("waiting")
     ward.discharge("other")
@@ -278,8 +276,6 @@ def test_old_kubelet_and_a_server_without_taints(bed: Bed, few: GpuMachine) -> N
         assert is_running(ward.pods["gpu0"].now)
 
         few.show(CARDS[:3])
-        # As in the ward: after the start it is looked for once a minute.
-        site.berth("reload")
         site.wait_offered(GPUS[:3])
         ward.wait_running("waiting")
         assert ward.verdicts() == {}

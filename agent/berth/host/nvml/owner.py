@@ -18,10 +18,10 @@ import attrs
 import trio
 
 from berth.errors import HostError
-from berth.host.nvml import calls, library
+from berth.host.nvml import calls
 from berth.host.nvml.hearing import Hearing
 from berth.host.nvml.inbox import Inbox
-from berth.host.nvml.library import Library
+from berth.host.nvml.library import Library, successor_of
 from berth.host.nvml.registry import (
     CLASSIFY_S,
     PROBE_S,
@@ -127,7 +127,7 @@ class Nvml:
 
     @property
     def version(self) -> int:
-        """How often the session changed; for `wait_session_changed`."""
+        """How often the session changed, or what it lists; for `wait_session_changed`."""
         return self._version
 
     async def wait_session_changed(self, since: int) -> int:
@@ -168,10 +168,13 @@ class Nvml:
         A refusal with code 1 says that there is no session, and nothing of the GPU. Of one that
         does not answer `silences` says what that means.
         """
+        came = self._sight.came
         async with self._using() as driver:
             answer = CLOSED if driver is None else await self._sight.probe(address, deadline_s)
         if isinstance(answer, Probe):
             self._hearing.answered(address)
+        if came != self._sight.came:
+            self._tell_changed()
         return answer
 
     async def classify(self, address: str) -> Probe | Refusal | NoAnswer:
@@ -243,7 +246,7 @@ class Nvml:
         It is the same text for the same file and module, so that a restart is tried once for it.
         """
         answer = await self._registry.ask(
-            "files", "files", partial(_successor, self._path), deadline_s=WALK_S
+            "files", "files", partial(successor_of, self._path), deadline_s=WALK_S
         )
         return answer if isinstance(answer, str) else ""
 
@@ -381,18 +384,11 @@ class Nvml:
         self._session = session
         self._wake()
         if changed:
-            self._version += 1
-            self._lot.unpark_all()
+            self._tell_changed()
+
+    def _tell_changed(self) -> None:
+        self._version += 1
+        self._lot.unpark_all()
 
     def _wake(self) -> None:
         self._woken.set()
-
-
-def _successor(path: str) -> str:
-    held = library.mapped()
-    disk = library.on_disk(path or _soname_beside(held))
-    return library.successor(held, disk, library.module_version())
-
-
-def _soname_beside(held: library.LibraryFile | None) -> str:
-    return f"{held.path.rpartition('/')[0]}/libnvidia-ml.so.1" if held else ""

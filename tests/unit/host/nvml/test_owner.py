@@ -14,6 +14,7 @@ from berth.errors import HostError
 from berth.host.nvml.owner import Nvml
 from berth.host.nvml.registry import PROBE_S
 from berth.host.nvml.session import SessionState
+from berth.host.nvml.sight import UNLISTED
 from berth.host.nvml.silence import Silence
 from berth.host.nvml.values import NoAnswer, Probe, Refusal, Walk
 from berth.rehearsal.nvml.world import (
@@ -84,6 +85,26 @@ async def test_gpu_that_is_lost_at_start_is_nameless(opened: Opened, show: Show)
 
     assert [gpu.address for gpu in found.gpus] == [PARTED.address, OTHER.address]
     assert found.nameless == ("index 1: the GPU is lost (15)",)
+
+
+async def test_gpu_that_was_lost_at_start_is_found_when_it_is_asked(
+    opened: Opened, show: Show
+) -> None:
+    """At the next probe, not at the next walk; whoever keeps the GPUs is told to walk."""
+
+    show(cards(OTHER, attrs.evolve(FULL, error=LOST), PARTED))
+    async with opened() as owner:
+        version = owner.version
+        lost = await owner.probe(FULL.address)
+        assert (lost, owner.version) == (UNLISTED, version)
+
+        show(cards(OTHER, FULL, PARTED))
+        found = await owner.probe(FULL.address)
+        assert isinstance(found, Probe)
+        assert owner.version == version + 1
+        events = [await owner.receive_event() for _ in range(3)]
+
+    assert FULL.address in {event.address for event in events}
 
 
 async def test_gpu_that_is_lost_later_is_as_it_was(opened: Opened, show: Show) -> None:
