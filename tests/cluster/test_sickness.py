@@ -238,8 +238,6 @@ def test_device_nodes_tell_that_they_are_gone_and_what_a_command_says(
 
     machine.plug_in("lamp0", NODES.index("lamp0"))
     say(ward.site, "exit 0")
-    # No udev tells of the node; it is looked for once a minute.
-    ward.site.berth("reload")
     ward.wait_well("lamp0", "horn0")
     ward.wait_running("waiting")
     ward.discharge("waiting")
