@@ -222,7 +222,7 @@ def test_device_nodes_tell_that_they_are_gone_and_what_a_command_says(
     machine.pull_out("lamp0")
     say(ward.site, 'echo "$1 is mute"; exit 1')
     ill = (
-        Illness("lamp-lamp0", "absent", "/dev/lamp0 is not", "lamp0"),
+        Illness("lamp-lamp0", "absent", "plug it in again", "lamp0"),
         Illness("horn-horn0", "probe-failed", "/dev/horn0 is mute", "horn0"),
         Illness("horn-horn1", "probe-failed"),
     )
