@@ -54,6 +54,8 @@ def boot(plan: dict[str, Any], root: Path) -> subprocess.Popen[bytes]:
             *("--private-network", "--capability=all", "--console=pipe", "--notify-ready=yes"),
             # The machine's own name server is of no use in a network without links.
             "--resolv-conf=off",
+            # Else nspawn wants the machine's id, which a new one may not have yet.
+            "--link-journal=no",
             *binds,
         ],
         env={
