@@ -45,8 +45,10 @@ outages: setup ## the cluster tests that end parts of a node again and again
 package: setup packagers ## the Debian package: built twice, lintian, what is in it, on every Python here
 	$(BIN)/pytest tests/package
 
-nspawn: setup packagers ## the package and the service under a real systemd; RELEASES="12 13 testing" for all
-	$(BIN)/pytest tests/nspawn
+# Mostly they wait for systemd, so each release has a process of its own.
+nspawn: deb ## the package and the service under a real systemd; RELEASES="12 13 testing" for all
+	BERTH_DEB=$$(ls -t dist/berthd_*_$$(dpkg --print-architecture).deb | head -n 1) \
+	  $(BIN)/pytest -n 2 --dist loadgroup tests/nspawn
 
 test: setup test-fast test-slow package nspawn cluster outages ## every test
 
