@@ -19,7 +19,13 @@ from berth.nic import plan, staging
 from berth.nic.execute import Namespaces, do, open_namespaces
 from berth.nic.homecoming import bring_home, link_at_home
 from berth.nic.identity import find_in_pod
-from berth.nic.look import has_made_up_address, look_home, look_in_pod, names_taken
+from berth.nic.look import (
+    driver_of,
+    has_made_up_address,
+    look_home,
+    look_in_pod,
+    names_taken,
+)
 from berth.nic.record import NicRecord, SandboxRef, Stage
 from berth.nic.vf import NO_MAC
 from berth.nic.view import take_originals
@@ -80,7 +86,10 @@ def read_originals(
             raise HostError(record.device, f"its link (index {index}) has vanished")
         view = look_home(spaces, link, record.seat)
         originals = take_originals(
-            view, driver=driver, name=name, made_up=has_made_up_address(link.name)
+            view,
+            driver=driver or driver_of(link.name),
+            name=name,
+            made_up=has_made_up_address(link.name),
         )
         return attrs.evolve(record, originals=originals)
 

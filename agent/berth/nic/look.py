@@ -14,7 +14,7 @@ from berth.host.netlink.link import Link
 from berth.host.netlink.namespace import run_in_netns
 from berth.host.netlink.rtnl import Rtnl
 from berth.host.netlink.vf import Vf
-from berth.host.sysfiles import text
+from berth.host.sysfiles import link_name, text
 from berth.nic.execute import Namespaces, find_pf
 from berth.nic.settings import read_all, read_settings
 from berth.nic.switches import read_switches
@@ -71,6 +71,11 @@ def has_made_up_address(name: str) -> bool:
     Source: Linux ``Documentation/ABI/testing/sysfs-class-net``, ``addr_assign_type``.
     """
     return text(_LINKS / name / "addr_assign_type") == "1"
+
+
+def driver_of(name: str) -> str:
+    """The kernel driver of the device that carries a link at home; empty for a virtual one."""
+    return link_name(_LINKS / name / "device" / "driver")
 
 
 def look_in_pod(spaces: Namespaces, link: Link, settings: Collection[str] = ()) -> View:

@@ -75,9 +75,12 @@ class Scrubs:
         """Take it from its driver, unless that has it no more."""
         await self._records.put(holder.with_nic(index, nic))
         driver = await self._driver(nic)
-        if driver and nic.originals is not None and driver == nic.originals.driver:
+        wanted = nic.originals.driver if nic.originals is not None else ""
+        if driver and driver == wanted:
             await self._calls.unbind(nic.parent_device, driver)
             _log.info("driver taken from a VF", device=nic.device, driver=driver)
+        elif driver:
+            _log.warning("VF not bound anew, it has another driver", device=nic.device, now=driver)
         nic = attrs.evolve(nic, scrub_step=ScrubStep.PROBE)
         await self._records.put(holder.with_nic(index, nic))
         return nic
