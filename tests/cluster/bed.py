@@ -98,19 +98,19 @@ class Cluster:
             self.api.delete(_path_of(pod), grace_s=0)
         self.api.delete(node.object_path)
 
-    def drain(self, node: Node, *, limit_s: float = LIMIT_S) -> None:
+    def drain(self, name: str, *, limit_s: float = LIMIT_S) -> None:
         """Delete every pod of a node and wait until they are gone.
 
         Raises:
             HostError: One is still there after the limit.
         """
-        on_it = f"spec.nodeName={node.name}"
+        on_it = f"spec.nodeName={name}"
         for pod in self.api.items("/api/v1/pods", fieldSelector=on_it):
             self.api.delete(_path_of(pod), grace_s=1)
         self.api.wait_all(
             "/api/v1/pods",
             lambda left: not left,
-            what=f"{node.name} drained",
+            what=f"{name} drained",
             limit_s=limit_s,
             fieldSelector=on_it,
         )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from berth.errors import HostError
@@ -82,6 +85,64 @@ def upgrade(root: Path, *, release: str) -> Path:
     return cache.entry(f"upgrade-{root.name}-{release}", make)
 
 
+def unpack_kernel(*, release: str) -> Path:
+    """The folder with the files of that release's newest kernel, not only of what leads to it.
+
+    Raises:
+        HostError: As `unpack`.
+    """
+
+    def make(folder: Path) -> None:
+        with _apt_of(release, folder) as (options, download):
+            named = _told("apt-cache", *options, "depends", "--important", "linux-image-amd64")
+            package = named.partition("Depends: ")[2].split()[0]
+            cache.say(f"fetching {package} of Debian {release}")
+            _apt([*options, "download", package], cwd=download)
+            _unpack_all(download, folder)
+
+    return cache.entry(f"debian-{release}-kernel", make)
+
+
+def unpack_with_libraries(name: str, *packages: str, release: str) -> Path:
+    """The folder with the files of packages and of all that they depend on, the C library too.
+
+    Args:
+        name: Of the folder in the cache.
+        packages: What is wanted.
+        release: Of Debian.
+
+    Raises:
+        HostError: As `unpack`.
+    """
+
+    def make(folder: Path) -> None:
+        with _apt_of(release, folder) as (options, download):
+            cache.say(f"fetching {', '.join(packages)} of Debian {release}")
+            # As for a machine on which nothing is installed yet.
+            (download / "status").touch()
+            bare = (f"Dir::State::status={download}/status", "APT::Install-Recommends=false")
+            flags = [part for each in bare for part in ("-o", each)]
+            _apt([*options, *flags, "install", "-y", "--download-only", *packages])
+            _unpack_all(download / "cache" / "archives", folder)
+
+    return cache.entry(f"debian-{release}-{name}", make)
+
+
+@contextlib.contextmanager
+def _apt_of(release: str, folder: Path) -> Iterator[tuple[list[str], Path]]:
+    """Options for apt with that release's lists, and a folder for its files within this one."""
+    download = folder / "apt"
+    options = _own_configuration(download, release)
+    _apt([*options, "update"])
+    yield options, download
+    shutil.rmtree(download)
+
+
+def _unpack_all(archives: Path, folder: Path) -> None:
+    for archive in archives.glob("*.deb"):
+        subprocess.run(["dpkg", "-x", str(archive), str(folder)], check=True)
+
+
 def _own_configuration(folder: Path, release: str) -> list[str]:
     """Options with which apt sees that release alone and leaves the machine's lists untouched."""
     for name in ("lists/partial", "cache/archives/partial", "parts"):
@@ -102,19 +163,22 @@ def _own_configuration(folder: Path, release: str) -> list[str]:
 
 
 def mirror() -> str:
-    """The Debian mirror that the machine itself uses, so that no script names one."""
-    told = subprocess.run(
-        ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
+    """The Debian mirror that the machine itself uses, so that no script names one.
+
+    Raises:
+        HostError: Its apt knows none.
+    """
+    told = _told("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
     for address in told.split():
         if address.rstrip("/").endswith("/debian"):
             return address
     raise HostError(
         "apt's own sources", "no Debian mirror among them", mend="run this on Debian or add one"
     )
+
+
+def _told(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def _apt(arguments: list[str], *, cwd: Path | None = None) -> None:

@@ -6,8 +6,10 @@ import contextlib
 import os
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from berth.errors import HostError
 from tests.cluster import cgroups, images, nodeconfig
@@ -120,9 +122,8 @@ class Node:
             environment={"PATH": f"{folder}:{ENVIRONMENT['PATH']}"},
         )
         self._wait_for_socket(CONTAINERD_SOCKET, self.containerd)
-        ctr = [str(folder / "ctr"), "-n", "k8s.io", "image"]
-        if images.BUSYBOX not in self.run(*ctr, "list", "-q"):
-            self.run(*ctr, "import", "--no-unpack", str(images.archive()))
+        if images.BUSYBOX not in self.ctr("image", "list", "-q"):
+            self.ctr("image", "import", "--no-unpack", str(images.archive()))
 
     def start_kubelet(self) -> None:
         """Start kubelet; `wait_ready` tells when it serves."""
@@ -229,6 +230,15 @@ class Node:
         if not self.kubelet.alive:
             self.start_kubelet()
             self.wait_ready()
+
+    def ctr(self, *arguments: str) -> str:
+        """Ask the runtime by its own program, about the containers of pods."""
+        program = str(self.kind.containerd_folder() / "ctr")
+        return self.run(program, "-n", "k8s.io", *arguments)
+
+    def berth(self, *arguments: str) -> str:
+        """Run the operator's command, as the node's administrator does."""
+        return self.run(str(Path(sys.executable).with_name("berth")), *arguments)
 
     def ip(self, *arguments: str) -> str:
         """Call the program of that name on the node."""

@@ -177,12 +177,11 @@ class Sandbox:
 def wait_sandbox(site: Site, view: PodView, *, but: Sandbox | None = None) -> Sandbox:
     """Wait until a pod has a living sandbox, another than one that is known; gives it."""
     uid = view.now["metadata"]["uid"]
-    ctr = [str(site.node.kind.containerd_folder() / "ctr"), "-n", "k8s.io"]
     of_pod = f'labels."io.kubernetes.pod.uid"=={uid},labels."io.cri-containerd.kind"==sandbox'
 
     def living() -> list[Sandbox]:
-        numbers = site.node.run(*ctr, "containers", "list", "-q", of_pod).split()
-        tasks = [line.split() for line in site.node.run(*ctr, "tasks", "list").splitlines()]
+        numbers = site.node.ctr("containers", "list", "-q", of_pod).split()
+        tasks = [line.split() for line in site.node.ctr("tasks", "list").splitlines()]
         found = [
             Sandbox(id=number, pid=int(pid))
             for number, pid, state in tasks

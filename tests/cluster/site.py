@@ -7,17 +7,18 @@ the files that its container sees, the API, the journal.
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol
+
+from typing_extensions import TypeVar
 
 from berth.errors import HostError
 from tests.cluster import claimforms
 from tests.cluster.api import Api, Object
 from tests.cluster.bed import AUTHORIZER_LAGS, Cluster
-from tests.cluster.berthd import DRIVER, Berthd
+from tests.cluster.berthd import DRIVER
 from tests.cluster.links import describe
 from tests.cluster.node import SLICES, Node
 from tests.cluster.pods import pod, pod_path
@@ -33,6 +34,53 @@ METADATA = "/var/run/kubernetes.io/dra-device-attributes"
 LIMIT_S = 30.0
 
 
+class Daemon(Protocol):
+    """Our daemon, however it was started."""
+
+    def wait_ready(self) -> object:
+        """Wait until it serves."""
+
+    def log_text(self) -> str:
+        """What it has said so far."""
+
+
+class Host(Protocol):
+    """What a site wants of its node, which may lie in a box or in a virtual machine."""
+
+    @property
+    def name(self) -> str:
+        """Of its Node object."""
+
+    @property
+    def nics(self) -> Mapping[str, str]:
+        """The NICs that tests may have, from name to MAC address."""
+
+    @property
+    def berthd(self) -> Daemon:
+        """Our daemon, as it was last started."""
+
+    def run(self, *command: str) -> str:
+        """Run a command there; gives what it wrote to stdout."""
+
+    def ctr(self, *arguments: str) -> str:
+        """Ask the runtime by its own program, about the containers of pods."""
+
+    def berth(self, *arguments: str) -> str:
+        """Run the operator's command."""
+
+    def add_nic(self, name: str) -> str:
+        """Plug a NIC in; gives the name of its other end."""
+
+    def peer(self, nic: str) -> str:
+        """The other end of a NIC, in the control plane's network."""
+
+    def start_berthd(self, config: str) -> Daemon:
+        """Start our daemon with these settings."""
+
+
+HostT = TypeVar("HostT", bound=Host, default=Node)
+
+
 class PodView:
     """A pod seen from its own inside.
 
@@ -41,7 +89,7 @@ class PodView:
         name: What it is called.
     """
 
-    def __init__(self, site: Site, name: str) -> None:
+    def __init__(self, site: Site[Any], name: str) -> None:
         self._site = site
         self.name = name
         self.path = pod_path(site.namespace, name)
@@ -59,13 +107,18 @@ class PodView:
 
     def ip(self, *arguments: str) -> list[Object]:
         """What iproute2 tells in the pod's network namespace; the image's own `ip` tells less."""
-        told = self._site.node.run("nsenter", f"--net={self._netns()}", "ip", "-j", *arguments)
+        told = self.enter("ip", "-j", *arguments)
         found: list[Object] = json.loads(told or "[]")
         return found
 
+    def enter(self, *command: str) -> str:
+        """Run a program of the node in the pod's network, with all that the node's root may do."""
+        told: str = self._site.node.run("nsenter", f"--net={self._netns()}", *command)
+        return told
+
     def link(self, name: str) -> Object:
         """A link of the pod with its addresses, as `describe` tells it."""
-        return describe(self._in_netns, name)
+        return describe(self.enter, name)
 
     def links(self) -> set[str]:
         """The names of its links."""
@@ -82,7 +135,9 @@ class PodView:
 
     def wait(self, ready: Callable[[Object], object], *, what: str) -> Object:
         """Wait until the pod is as wished."""
-        return self._site.api.wait(self.path, ready, what=f"{self.name} {what}", limit_s=LIMIT_S)
+        return self._site.api.wait(
+            self.path, ready, what=f"{self.name} {what}", limit_s=self._site.limit_s
+        )
 
     def wait_refused(self) -> str:
         """Wait until our daemon refused a claim of the pod; gives its words."""
@@ -100,7 +155,7 @@ class PodView:
         def look() -> bool:
             return words in self._site.cluster.kubectl(*logs)
 
-        self._site.wait_same(f"log of {self.name}", look, True, limit_s=LIMIT_S)
+        self._site.wait_same(f"log of {self.name}", look, True, limit_s=self._site.limit_s)
         return self._site.cluster.kubectl(*logs)
 
     def wait_event(self, reason: str, words: str = "") -> str:
@@ -116,7 +171,7 @@ class PodView:
             f"/api/v1/namespaces/{self._site.namespace}/events",
             told,
             what=f"{reason} of {self.name}",
-            limit_s=LIMIT_S,
+            limit_s=self._site.limit_s,
             fieldSelector=f"involvedObject.name={self.name}",
         )
         return told(events)[-1]
@@ -128,19 +183,13 @@ class PodView:
     def delete(self, *, grace_s: int | None = None) -> None:
         """Delete it and wait until it is gone."""
         self._site.api.delete(self.path, grace_s=grace_s)
-        self._site.api.wait_gone(self.path, limit_s=LIMIT_S)
-
-    def _in_netns(self, *command: str) -> str:
-        return self._site.node.run("nsenter", f"--net={self._netns()}", *command)
+        self._site.api.wait_gone(self.path, limit_s=self._site.limit_s)
 
     def _netns(self) -> str:
         status = self.now["status"]
         known = [*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ())]
         number = known[0]["containerID"].rpartition("/")[2]
-        folder = self._site.node.kind.containerd_folder()
-        told = self._site.node.run(
-            str(folder / "ctr"), "-n", "k8s.io", "containers", "info", number
-        )
+        told = self._site.node.ctr("containers", "info", number)
         spaces = json.loads(told)["Spec"]["linux"]["namespaces"]
         return next(str(each["path"]) for each in spaces if each["type"] == "network")
 
@@ -176,7 +225,7 @@ class Peer:
         return {word.strip("[]") for word in told.split() if word.count(":") == 5}
 
 
-class Site:
+class Site(Generic[HostT]):
     """One node, our daemon, one namespace.
 
     Args:
@@ -185,7 +234,10 @@ class Site:
         namespace: Of the test's own.
     """
 
-    def __init__(self, cluster: Cluster, node: Node, namespace: str) -> None:
+    limit_s = LIMIT_S
+    """How long anything may take that a test waits for."""
+
+    def __init__(self, cluster: Cluster, node: HostT, namespace: str) -> None:
         self.cluster = cluster
         self.node = node
         self.namespace = namespace
@@ -201,7 +253,7 @@ class Site:
         *,
         nics: Sequence[str] = ("nic0",),
         offers: Collection[str] | None = None,
-    ) -> Berthd:
+    ) -> Daemon:
         """Plug NICs in, start the daemon with these settings, and wait for its slices.
 
         Args:
@@ -236,7 +288,7 @@ class Site:
             SLICES,
             ready,
             what=f"slices with {sorted(names)}",
-            limit_s=LIMIT_S,
+            limit_s=self.limit_s,
             fieldSelector=f"spec.nodeName={self.node.name}",
         )
         return found
@@ -251,11 +303,10 @@ class Site:
     def kill_sandbox(self, pod: PodView) -> None:
         """End the process that holds a pod's sandbox, as a crash would."""
         uid = pod.now["metadata"]["uid"]
-        ctr = str(self.node.kind.containerd_folder() / "ctr")
         of_pod = f'labels."io.kubernetes.pod.uid"=={uid},'
         kind = 'labels."io.cri-containerd.kind"==sandbox'
-        told = self.node.run(ctr, "-n", "k8s.io", "containers", "list", "-q", of_pod + kind)
-        self.node.run(ctr, "-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL", told.strip())
+        told = self.node.ctr("containers", "list", "-q", of_pod + kind)
+        self.node.ctr("tasks", "kill", "-s", "SIGKILL", told.strip())
 
     def peer(self, nic: str) -> Peer:
         """The other end of a NIC."""
@@ -297,7 +348,7 @@ class Site:
     def run(self, name: str, *claims: str, templates: Sequence[str] = (), **more: Any) -> PodView:
         """The same, and wait until it runs."""
         made = self.create(name, *claims, templates=templates, **more)
-        self.cluster.wait_running(made.now, limit_s=LIMIT_S)
+        self.cluster.wait_running(made.now, limit_s=self.limit_s)
         return made
 
     def home(self, nic: str) -> Object:
@@ -332,7 +383,7 @@ class Site:
 
     def berth(self, *arguments: str) -> str:
         """Run the operator's command on the node, as its administrator does."""
-        return self.node.run(str(Path(sys.executable).with_name("berth")), *arguments)
+        return self.node.berth(*arguments)
 
     def listed(self, what: str) -> list[Object]:
         """What the command of that name tells as JSON."""

@@ -80,7 +80,7 @@ def devices_of(claim: Object) -> list[Object]:
 def test_kubelets_own_credentials_suffice_and_claim_status_is_given_up_once(site: Site) -> None:
     """Nothing is granted in the cluster: slices and claims work, one line tells what fails."""
 
-    berthd = site.open()
+    site.open()
     for name in ("first", "second"):
         site.claim(name, config=[ADDRESS])
         site.run(name, name).delete()
@@ -91,7 +91,7 @@ def test_kubelets_own_credentials_suffice_and_claim_status_is_given_up_once(site
     (warning,) = site.log_lines(NO_STATUS)
     assert "configs/kubernetes/rbac.yaml" in warning
     assert devices_of(site.api.get(site.claim_path("first"))) == []
-    assert berthd.alive
+    assert site.node.berthd.alive
 
 
 def test_service_account_tells_the_nic_in_the_claims_status(site: Site, granted: None) -> None:

@@ -133,8 +133,7 @@ def test_failed_attach_is_told_on_each_kind_of_node_and_leaves_nothing_behind(
 
 def sandboxes(site: Site) -> list[str]:
     """Pod sandboxes that the runtime still runs."""
-    ctr = str(site.node.kind.containerd_folder() / "ctr")
-    return site.node.run(ctr, "-n", "k8s.io", "tasks", "list", "-q").split()
+    return site.node.ctr("tasks", "list", "-q").split()
 
 
 def test_second_pod_of_a_claim_is_refused_on_each_kind_of_node(each_site: Site) -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import time
+from typing import Any
 
 import pytest
 
 from tests.cluster.api import Object
 from tests.cluster.claimforms import request
 from tests.cluster.pods import container, phase
-from tests.cluster.site import LIMIT_S, PodView, Site
+from tests.cluster.site import PodView, Site
 
 RESOURCE = "berth.dev/console"
 CONSOLES = """
@@ -56,13 +57,13 @@ def allocatable(site: Site, resource: str = RESOURCE) -> str:
     return str(node["status"]["allocatable"].get(resource, ""))
 
 
-def wait_allocatable(site: Site, count: int, resource: str = RESOURCE) -> None:
+def wait_allocatable(site: Site[Any], count: int, resource: str = RESOURCE) -> None:
     """Wait until the node has so many to give."""
     site.api.wait(
         f"/api/v1/nodes/{site.node.name}",
         lambda node: node["status"]["allocatable"].get(resource) == str(count),
         what=f"{count} {resource}",
-        limit_s=LIMIT_S,
+        limit_s=site.limit_s,
     )
 
 

@@ -150,7 +150,7 @@ class DraPlugin:
                 await nursery.start(door.serve, private)
                 nursery.start_soon(door.keep)
             nursery.start_soon(self._keep_folders)
-            nursery.start_soon(self._registration.remind)
+            nursery.start_soon(self._registration.remind, self.wait_kubelet)
             if not waits:
                 task_status.started()
             # After a drain everything above has returned; the run ends when it is told to.

@@ -10,7 +10,7 @@ Source: KC §1.1 to §1.5; cases.md 2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -117,13 +117,16 @@ class Registration:
             ),
         )
 
-    async def remind(self) -> None:
+    async def remind(self, wait: Callable[[], Awaitable[object]]) -> None:
         """Tell the operator when kubelet did not come for `PATIENCE_S`; ends then, or when it did.
 
         Kubelet may be down, or look elsewhere: the message names the folder and the setting.
+
+        Args:
+            wait: Returns when kubelet has come; behind kept sockets it does not ask anew.
         """
         with trio.move_on_after(PATIENCE_S):
-            await self.state.wait_value(lambda state: state.times > 0)
+            await wait()
             return
         _log.warning(
             "kubelet has not asked for the driver yet",

@@ -76,13 +76,13 @@ async def test_remind_tells_the_operator_when_kubelet_does_not_come(
 ) -> None:
     """After a minute without kubelet one warning names the folder and the setting."""
 
-    it = registration()
+    it, come = registration(), trio.Event()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(it.remind)
+        nursery.start_soon(it.remind, come.wait)
         await trio.sleep(PATIENCE_S - 1)
         assert caplog.records == []
         if comes:
-            await tell(it, registered=True)
+            come.set()
 
     texts = [str(getattr(record, "berth_fields", {})) for record in caplog.records]
     assert [("/data/kubelet/plugins_registry" in t, "[kubelet] root" in t) for t in texts] == (

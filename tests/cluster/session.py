@@ -1,0 +1,131 @@
+"""What every test on a cluster has: the bed, one cluster, a namespace, and logs when it fails.
+
+Each conftest of such tests takes these fixtures and hooks in by their names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from berth.errors import HostError
+from tests.cluster import bed as beds
+from tests.cluster import parts
+from tests.cluster.api import Object
+from tests.cluster.bed import Bed, Cluster
+from tests.cluster.site import MANIFESTS
+
+TAIL_LINES = 60
+_BED = pytest.StashKey[Bed]()
+_LOG_STARTS = pytest.StashKey[dict[Path, int]]()
+_REFUSED = pytest.StashKey[str]()
+
+
+@pytest.fixture(scope="session")
+def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
+    """One run of the test bed; ended with everything in it when the session ends."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    # A first build takes minutes: its progress must be seen.
+    with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+        _require_all(request.config)
+    made = Bed()
+    request.config.stash[_BED] = made
+    yield made
+    made.close()
+
+
+def _require_all(config: pytest.Config) -> None:
+    """Fail where everything must be there (`CI=true`), else skip and say so at the end too."""
+    lacks = beds.missing()
+    if not lacks:
+        try:
+            parts.install_tools()
+        except HostError as error:
+            lacks = [str(error)]
+    if not lacks:
+        return
+    told = f"no cluster on this machine: it lacks {', '.join(lacks)}"
+    if os.environ.get("CI") == "true":
+        pytest.fail(told, pytrace=False)
+    config.stash[_REFUSED] = told
+    pytest.skip(told)
+
+
+@pytest.fixture(scope="session")
+def cluster(bed: Bed) -> Cluster:
+    """A cluster with default feature gates; its control plane is up, its nodes start on demand."""
+    return bed.start_cluster()
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[str]:
+    """A namespace of the test's own; its pods are gone before the next test."""
+    yield from made_namespace(cluster)
+
+
+def made_namespace(cluster: Cluster) -> Iterator[str]:
+    """A namespace in which pods are admitted; when it is over, its pods are gone."""
+    made: Object = cluster.api.create(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "t-"}}
+    )
+    name = str(made["metadata"]["name"])
+    # No pod is admitted before it.
+    cluster.api.wait(f"/api/v1/namespaces/{name}/serviceaccounts/default", bool)
+    yield name
+    pods = f"/api/v1/namespaces/{name}/pods"
+    for pod in cluster.api.items(pods):
+        cluster.api.delete(f"{pods}/{pod['metadata']['name']}", grace_s=1)
+    cluster.api.wait_all(pods, lambda left: not left, what=f"pods of {name} gone")
+    cluster.api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="session")
+def classes(cluster: Cluster) -> None:
+    """The shipped DeviceClasses."""
+    cluster.api.apply((MANIFESTS / "deviceclasses.yaml").read_text())
+
+
+def _logs(config: pytest.Config) -> dict[Path, str]:
+    """Every log of the bed's boxes, with its box's and its own name; of discarded nodes too."""
+    running = config.stash.get(_BED, None)
+    if running is None:
+        return {}
+    return {
+        log: f"{log.parent.parent.name}: {log.stem}"
+        for folders in ("*", "*/*")
+        for log in sorted(running.folder.path.glob(f"{folders}/log/*.log"))
+    }
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[_LOG_STARTS] = {log: log.stat().st_size for log in _logs(item.config)}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        starts = item.stash.get(_LOG_STARTS, {})
+        for log, title in _logs(item.config).items():
+            with log.open("rb") as file:
+                file.seek(starts.get(log, 0))
+                lines = file.read().decode(errors="replace").splitlines()
+            if lines:
+                report.sections.append((title, "\n".join(lines[-TAIL_LINES:])))
+    return report
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if told := config.stash.get(_REFUSED, ""):
+        # Each conftest that takes this hook in calls it.
+        config.stash[_REFUSED] = ""
+        terminalreporter.section("CLUSTER TESTS DID NOT RUN", red=True, bold=True)
+        terminalreporter.line(told)

@@ -1,0 +1,59 @@
+"""Functions that go to vfio-pci for a pod's virtual machine, on real IOMMU groups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cluster.claimforms import request
+from tests.lab.labnode import SLOW
+from tests.lab.labsite import LabSite
+
+VIABLE = Path(__file__).parent / "scripts" / "viable.py"
+VF = "nic-0000-21-10-0"
+# Two NICs behind a conventional bridge, which cannot tell them apart: one IOMMU group.
+OFFERED, NEIGHBOR = "0000:43:01.0", "0000:43:02.0"
+SETTINGS = f"""{SLOW}
+[[nic.group]]
+name = "machines"
+mode = "vfio"
+match = {{ pci = ["0000:21:10.0", "{OFFERED}"] }}
+"""
+
+
+def test_vf_is_bound_for_a_pod_and_given_back_to_its_driver(site: LabSite) -> None:
+    """Its group is whole in the pod's hands; home it is the link that it was."""
+
+    node = site.node
+    node.make_vfs("ens1", 1)
+    at_home = site.home("ens1v0")
+    site.open(SETTINGS, nics=[], offers=[VF])
+    site.claim("vm", request(of="nic-vfio"))
+
+    pod = site.run("machine", "vm")
+
+    group = node.leads_to(f"{node.pci('0000:21:10.0')}/iommu_group").rpartition("/")[2]
+    assert pod.run("ls", "/dev/vfio").split() == [group, "vfio"]
+    assert node.driver("0000:21:10.0") == "vfio-pci"
+    told = node.run("python3", "-", f"/dev/vfio/{group}", given=VIABLE.read_bytes())
+    assert told == "viable\n"
+    pod.delete()
+    site.wait_home("ens1v0", at_home, limit_s=60)
+    assert node.driver("0000:21:10.0") == "igbvf"
+    assert site.listed("holds") == []
+
+
+def test_function_in_one_group_with_the_hosts_own_is_not_given(site: LabSite) -> None:
+    """Its neighbor is named; when that has gone from its driver, the function is offered."""
+
+    node = site.node
+    node.start_berthd(SETTINGS)
+
+    listed = {each["pci"]: each for each in site.listed("devices")}
+    assert listed[OFFERED]["reason"] == "iommu-group"
+    assert NEIGHBOR in listed[OFFERED]["detail"]
+    assert node.driver(OFFERED) == "e1000"
+    node.write("/sys/bus/pci/drivers/e1000/unbind", NEIGHBOR)
+    try:
+        site.wait_offered(["nic-0000-43-01-0"])
+    finally:
+        node.write("/sys/bus/pci/drivers/e1000/bind", NEIGHBOR)
