@@ -2,7 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup compiler format check test test-unit test-integration test-fast test-slow cluster outages packagers package nspawn bench hardware-gpu demo proto lock docs deb clean
+.PHONY: setup compiler format check test test-unit test-integration test-fast test-slow cluster outages packagers package nspawn vagrant bench hardware-gpu demo proto lock docs deb clean
 .DEFAULT_GOAL := help
 # Verbs share one kernel and one clock: one after the other, whatever -j says.
 .NOTPARALLEL:
@@ -49,6 +49,9 @@ package: setup packagers ## the Debian package: built twice, lintian, what is in
 nspawn: deb ## the package and the service under a real systemd; RELEASES="12 13 testing" for all
 	BERTH_DEB=$$(ls -t dist/berthd_*_$$(dpkg --print-architecture).deb | head -n 1) \
 	  $(BIN)/pytest -n 2 --dist loadgroup tests/nspawn
+
+vagrant: setup packagers ## a node in a VM by `vagrant up`, emulated: a few minutes of a quiet machine
+	$(BIN)/pytest tests/vagrant
 
 test: setup test-fast test-slow package nspawn cluster outages ## every test
 

@@ -2,10 +2,11 @@
 # Makes a node of this machine: installs the package, puts a configuration in place if one is named,
 # and waits until berthd is ready. The tests in containers and in VMs run this very script.
 #   provision.sh PACKAGE.deb [AGENT.toml]
+# BERTH_LIMIT_S is how long it waits at most: an emulated processor is slow.
 set -eu
 package=$(readlink -f "$1")
 config=${2:-}
-limit_s=120
+limit_s=${BERTH_LIMIT_S:-120}
 export DEBIAN_FRONTEND=noninteractive
 
 apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$package" </dev/null

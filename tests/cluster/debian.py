@@ -31,10 +31,13 @@ def install(wanted: dict[str, str]) -> None:
     _apt(["install", "-y", "--no-install-recommends", *missing])
 
 
-def unpack(package: str, *, release: str) -> Path:
+def unpack(package: str, *, release: str, only: str = "") -> Path:
     """The folder with the package's files, as that release of Debian has them.
 
     Nothing is installed: the files of another release only need what they are linked with.
+
+    Args:
+        only: The one file that is kept, where the rest is large; below the root.
 
     Raises:
         HostError: The machine's own apt knows no Debian mirror, or apt-get failed.
@@ -47,10 +50,15 @@ def unpack(package: str, *, release: str) -> Path:
         _apt([*options, "update"])
         _apt([*options, "download", package], cwd=download)
         (archive,) = download.glob("*.deb")
-        subprocess.run(["dpkg", "-x", str(archive), str(folder)], check=True)
+        tree = ["dpkg-deb", "--fsys-tarfile", str(archive)]
+        wanted = [f"./{only}"] if only else []
+        with subprocess.Popen(tree, stdout=subprocess.PIPE) as reading:
+            take = ["tar", "-x", "-C", str(folder), *wanted]
+            subprocess.run(take, stdin=reading.stdout, check=True)
         subprocess.run(["rm", "-r", str(download)], check=True)
 
-    return cache.entry(f"debian-{release}-{package}", make)
+    name = f"debian-{release}-{package}"
+    return cache.entry(f"{name}-{Path(only).name}" if only else name, make)
 
 
 def upgrade(root: Path, *, release: str) -> Path:

@@ -86,6 +86,12 @@ KINDS = {
 }
 
 
+def promtool() -> Path:
+    """Prometheus' tool that judges rules. Debian 12's runs on every later release."""
+    only = "usr/bin/promtool"
+    return debian.unpack("prometheus", release="bookworm", only=only) / only
+
+
 def install_tools() -> None:
     """The tools of the machine's own Debian that nodes and the test bed run."""
     debian.install(FROM_DEBIAN)
@@ -98,6 +104,7 @@ def ensure() -> None:
         build(part)
     for kind in KINDS.values():
         kind.containerd_folder()
+    promtool()
     build(KUBELET_134)
 
 

@@ -15,6 +15,7 @@ CASES = (
     *(f"T{number}" for number in (*range(1, 12), 13, 14, 16, 17, 18, 19)),
     *(f"F{number}" for number in range(1, 26)),
     *(f"M{number}" for number in range(1, 10)),
+    *(f"N{number}" for number in (19, 21, 30)),
     *(f"B{number}" for number in range(1, 8)),
     *(f"S{number}" for number in range(1, 11)),
     *(f"P{number}" for number in range(1, 10)),
@@ -34,7 +35,7 @@ class Case:
 def read_cases() -> list[Case]:
     """The rows of the tables, in their order."""
     rows = re.findall(
-        r"^\| ([TFMBSP]?\d+) \| (.*?) \| (.*?) \| (.*?) ?\|$",
+        r"^\| ([TFMNBSP]?\d+) \| (.*?) \| (.*?) \| (.*?) ?\|$",
         TABLES.read_text(encoding="utf-8"),
         re.MULTILINE,
     )

@@ -19,6 +19,7 @@ from berth.config.schema import Config
 from berth.dra.origin import Origin
 from berth.errors import BerthError, ConfigError, Faults
 from berth.host.netlink.link import Link
+from berth.host.netlink.vf import Vf
 from berth.host.scan import HostScan
 from berth.kube.claims import claim_from_json
 from berth.kube.quantity import parse_quantity
@@ -26,10 +27,12 @@ from berth.kube.slices import Owner, device_json
 from berth.model.claim import Claim
 from berth.model.edits import joined
 from berth.model.peripheral import Peripheral
-from berth.nic import plan
+from berth.nic import plan, staging
 from berth.nic.config.group import policies_of
 from berth.nic.record import NicRecord
 from berth.nic.steps import Step
+from berth.nic.view import View
+from berth.nic.vrf import FIRST_TABLE, join
 from berth.node.admission import Admitted, admit
 from berth.node.drafting import Settings, draft
 from berth.node.ledger import Ledger
@@ -54,7 +57,7 @@ class DevicePlan:
         mode: ``move``, ``macvlan`` …; ``give`` for a device that stays where it is; ``look`` for
             admin access.
         interface: Its name in the pod; empty for a device that is only looked at, or no NIC.
-        gifts: What a container gets of a device that is not moved.
+        gifts: What a container gets of a device that is not moved, and of a NIC beside its link.
     """
 
     device: str
@@ -226,8 +229,17 @@ class _Planner:
                 request=request,
                 mode=nic.config.mode.value,
                 interface=nic.config.interface.name,
-                steps=steps_of(nic, self._links[self._snapshot.homes[name].index]),
+                gifts=tuple(f"node {node.path} ({node.permissions})" for node in device.nodes),
+                steps=steps_of(nic, self._links[self._snapshot.homes[name].index], self._vf(nic)),
             )
+
+    def _vf(self, nic: NicRecord) -> Vf | None:
+        """What the PF shows of a NIC that is a VF."""
+        seat = nic.seat
+        pf = self._links.get(seat.index) if seat is not None else None
+        if seat is None or pf is None:
+            return None
+        return next((vf for vf in pf.vfs if vf.number == seat.number), None)
 
 
 def _bound(device: HeldDevice, binding: Binding) -> DevicePlan:
@@ -266,19 +278,24 @@ def _given(device: HeldDevice, one: Peripheral) -> DevicePlan:
     )
 
 
-def steps_of(nic: NicRecord, home: Link) -> tuple[Step, ...]:
+def steps_of(nic: NicRecord, home: Link, vf: Vf | None = None) -> tuple[Step, ...]:
     """Every step for one NIC, from its link at home to its last route in the pod.
 
     Args:
         home: The link that is moved, or the parent over which a child is made.
+        vf: What the PF shows of a VF.
     """
     config = nic.config
-    settled = plan.settle(config, None)
+    vrf = config.vrf
+    if vrf.name and vrf.table is None:
+        # Nothing is known of the pod, so the first table counts as free.
+        config = attrs.evolve(config, vrf=attrs.evolve(vrf, table=FIRST_TABLE))
+    settled = (*join(config, None), *plan.settle(config, None))
     if nic.is_child:
         return (*plan.make(config), *settled)
-    staged = plan.stage(config, home)
+    staged = staging.stage(config, View(link=home, vf=vf), nic.seat)
     # Entering sets again what drifted since it was staged: of a link that is as it was, all of it.
-    entered = plan.enter(config, home, taken=frozenset())[len(staged) :]
+    entered = plan.enter(config, home, taken=frozenset())[-1:]
     return (*staged, *entered, *settled)
 
 

@@ -8,18 +8,22 @@ from typing import Final
 import attrs
 
 from berth.host.netlink.address import IFA_F_NODAD, IFA_F_NOPREFIXROUTE, Address
-from berth.host.netlink.kinds import Ipvlan, KindData, Macvlan, kind_name
+from berth.host.netlink.kinds import Ipvlan, KindData, Macvlan, Vlan, kind_name
 from berth.host.netlink.link import IFF_ALLMULTI, IFF_PROMISC, IFF_UP
 from berth.host.netlink.linkrequest import LinkChange
 from berth.host.netlink.neighbor import Neighbor
 from berth.host.netlink.route import RT_TABLE_MAIN, RTNH_F_ONLINK, Route
 from berth.host.netlink.rule import Rule
+from berth.host.netlink.vf import VF_LINK_STATES, VfChange
 from berth.nic.steps import (
     Altnames,
     Change,
     DropAddress,
     DropRule,
+    DropVrf,
+    JoinVrf,
     MakeChild,
+    MakeVrf,
     MoveAway,
     PutAddress,
     PutNeighbor,
@@ -29,6 +33,7 @@ from berth.nic.steps import (
     PutSwitches,
     RemoveLink,
     SetLink,
+    SetVf,
 )
 
 _FLAGS: Final = {IFF_UP: "up", IFF_PROMISC: "promiscuous", IFF_ALLMULTI: "all-multicast"}
@@ -44,6 +49,29 @@ def words(change: Change) -> str:
             return f"RTM_NEWADDR {_address(change.address)}"
         case DropAddress():
             return f"RTM_DELADDR {_address(change.address)}"
+        case SetVf() | MakeVrf() | JoinVrf() | DropVrf():
+            return _of_others(change)
+        case _:
+            return _of_table(change)
+
+
+def _of_others(change: SetVf | MakeVrf | JoinVrf | DropVrf) -> str:
+    match change:
+        case SetVf():
+            seat = change.seat
+            return f"RTM_NEWLINK of PF {seat.pf}, VF {seat.number}: {_vf(change.change)}"
+        case MakeVrf():
+            return f"RTM_NEWLINK vrf (table {change.table}) {change.name} made, up"
+        case JoinVrf():
+            return f"RTM_NEWLINK into {change.name}"
+        case DropVrf():
+            return f"RTM_DELLINK {change.name}"
+
+
+def _of_table(
+    change: PutRoute | PutRule | DropRule | PutNeighbor | PutSettings | PutSwitches,
+) -> str:
+    match change:
         case PutRoute():
             return f"RTM_NEWROUTE {_route(change.route)}"
         case PutRule():
@@ -77,6 +105,22 @@ def _of_link(change: SetLink | Altnames | MoveAway | MakeChild | RemoveLink) -> 
             return "RTM_DELLINK"
 
 
+def _vf(change: VfChange) -> str:
+    if change.mac is not None:
+        return f"address {change.mac}"
+    if change.vlan is not None:
+        vlan = change.vlan
+        return f"vlan {vlan.id} qos {vlan.qos} proto {vlan.protocol:#06x}"
+    if change.rate is not None:
+        return f"min_tx_rate {change.rate.min_mbps} max_tx_rate {change.rate.max_mbps}"
+    if change.link_state is not None:
+        words = {number: word for word, number in VF_LINK_STATES.items()}
+        return f"state {words.get(change.link_state, change.link_state)}"
+    if change.trust is not None:
+        return f"trust {'on' if change.trust else 'off'}"
+    return f"spoofchk {'on' if change.spoof_check else 'off'}"
+
+
 def _link(change: LinkChange) -> str:
     return ", ".join(_link_words(change))
 
@@ -104,7 +148,8 @@ def _link_words(change: LinkChange) -> Iterator[str]:
 
 def _kind(kind: KindData) -> str:
     mode = f" ({kind.mode})" if isinstance(kind, Macvlan | Ipvlan) else ""
-    return f"{kind_name(kind)}{mode}"
+    vlan = f" ({kind.protocol} {kind.id})" if isinstance(kind, Vlan) else ""
+    return f"{kind_name(kind)}{mode}{vlan}"
 
 
 def _address(address: Address) -> str:

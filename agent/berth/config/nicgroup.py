@@ -64,10 +64,11 @@ class NicShared:
         Whole(least=1, most=SLOTS_LIMIT), 32, "Most claims that use the parent at once."
     )
     children: tuple[ChildKind, ...] = key(
-        Several(item=Choice(kind=ChildKind, now=(ChildKind.MACVLAN,)), least=1),
+        Several(item=Choice(kind=ChildKind), least=1),
         (ChildKind.MACVLAN,),
         "Kinds of link that may be made over the parent; "
-        "the first is made unless the claim says otherwise.",
+        "the first is made unless the claim says otherwise. "
+        "macvlan and ipvlan are not made over one parent.",
     )
     bandwidth: int | None = key(
         OrEmpty(BANDWIDTH),
@@ -78,7 +79,13 @@ class NicShared:
     )
 
     def check(self, cursor: Cursor, written: Written) -> None:
-        """Each slot must come to at least one step of bandwidth."""
+        """Children must bear each other, and each slot come to a step of bandwidth."""
+        if {ChildKind.MACVLAN, ChildKind.IPVLAN} <= {*self.children}:
+            cursor.at("children").say(
+                "holds macvlan and ipvlan",
+                rule="a parent carries only one of the two",
+                mend="make two groups, with a parent each",
+            )
         if self.bandwidth is None or "slots" in written.at_fault:
             return
         if self.bandwidth < self.slots * MEGABIT:
@@ -200,9 +207,11 @@ class NicGroup:
         'and for every NIC that is asked for as a resource with `attach = "nri"`.',
     )
     scrub: Scrub = key(
-        Choice(kind=Scrub, now=(Scrub.RESTORE,)),
+        Choice(kind=Scrub),
         Scrub.RESTORE,
-        "What is done when a NIC comes home. `restore`: everything is set as it was before.",
+        "What is done when a NIC that berth moved comes home. `restore`: everything is set as it "
+        "was before. `rebind`: the driver of a VF is bound anew besides, so that rings, flow rules "
+        "and whatever else a pod set are gone; other NICs are restored. With mode `exclusive`.",
     )
     health: NicHealth = table(NicHealth, "How the NICs are watched, and what counts as sick.")
     shared: NicShared = table(NicShared, "How a parent is divided; with mode `shared`.")
@@ -219,6 +228,11 @@ class NicGroup:
         if self.allow_noiommu and "mode" not in written.at_fault and self.mode is not NicMode.VFIO:
             cursor.at("allow_noiommu").say(
                 f'is given with mode "{self.mode.value}"', rule='it goes with mode "vfio"'
+            )
+        unmoved = "mode" not in written.at_fault and self.mode is not NicMode.EXCLUSIVE
+        if self.scrub is Scrub.REBIND and unmoved:
+            cursor.at("scrub").say(
+                f'is "rebind" with mode "{self.mode.value}"', rule='it goes with mode "exclusive"'
             )
         for name in ("resource", "attach", "exclude_topology", "inject", "vhost"):
             if name in written.given and self.door is Door.DRA and "door" not in written.at_fault:

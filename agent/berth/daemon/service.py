@@ -43,13 +43,16 @@ from berth.runtime.listeners import sweep_private_sockets
 from berth.runtime.logs import get_log
 from berth.runtime.supervisor import Plugin, Supervisor
 from berth.runtime.systemd import Systemd, keep_alive, keep_starting, listen_fds
-from berth.runtime.threads import probe_threads
+from berth.runtime.threads import end_waits_at, probe_threads
 
 if TYPE_CHECKING:
     from berth.daemon.monitoring import Monitoring
 
 DRAIN_S: Final = 15.0
 """How long running work may take at a stop; the unit allows 20 s in all."""
+
+LEAVE_S: Final = 1.5
+"""How long after that anybody waits for a thread: a disk that hangs keeps no process."""
 
 AUTO_S: Final = 60.0
 """How long kubelet may take to know us before ``door = "auto"`` means the device plugin."""
@@ -303,6 +306,7 @@ class Daemon:
                     if number == signal.SIGHUP:
                         nursery.start_soon(self._operator.reload_by_signal)
                     elif stopping:
+                        end_waits_at(trio.current_time() + LEAVE_S)
                         scope.cancel()
                     else:
                         stopping = True
@@ -324,6 +328,7 @@ class Daemon:
         self._is_ready = False
         self._systemd.stopping("draining")
         _log.info("stopping", grace_s=DRAIN_S)
+        end_waits_at(trio.current_time() + DRAIN_S + LEAVE_S)
         await self._supervisor.stop(grace_s=DRAIN_S)
         self._parts.dra.close()
         scope.cancel()

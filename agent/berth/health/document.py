@@ -79,12 +79,12 @@ def kept_of(courses: Mapping[str, Course], *, boot_id: str, at: Moment) -> KeptC
     )
 
 
-def same(one: KeptCourses | None, other: KeptCourses) -> bool:
-    """Whether two tell the same, whenever they were made and in whichever words.
+def same(one: Course, other: Course) -> bool:
+    """Whether of two courses the same outlives this process, whenever and in whichever words.
 
     A command may say another number in each turn; its words are written with what else changes.
     """
-    return one is not None and _bare(one) == _bare(other)
+    return one is other or _told(one) == _told(other)
 
 
 def to_bytes(kept: KeptCourses) -> bytes:
@@ -141,15 +141,10 @@ def _kept(subject: str, course: Course, at: Moment) -> KeptCourse:
     )
 
 
-def _bare(kept: KeptCourses) -> KeptCourses:
-    courses = tuple(
-        attrs.evolve(
-            each,
-            causes=tuple(attrs.evolve(cause, age_s=0.0, message="") for cause in each.causes),
-        )
-        for each in kept.courses
-    )
-    return attrs.evolve(kept, courses=courses)
+def _told(course: Course) -> tuple[object, ...]:
+    """What of a course is written down, but for ages and words."""
+    causes = tuple((each.key, each.finding.permanent, each.since.wall_s) for each in course.causes)
+    return causes, course.flapping.doublings
 
 
 def _require_sound(cause: KeptCause, where: str) -> None:

@@ -80,6 +80,7 @@ class HostScan:
         rdma_netns: ``shared`` when all namespaces see each RDMA device, else ``exclusive``; empty
             without RDMA.
         nodes: Device nodes that programs reach NICs by.
+        soft_rdma: Names of RDMA devices that software makes of a link, by the link's name.
     """
 
     boot_id: str
@@ -95,6 +96,7 @@ class HostScan:
     products: Mapping[str, str] = attrs.field(factory=dict)
     rdma_netns: str = ""
     nodes: NicNodes = attrs.field(factory=NicNodes)
+    soft_rdma: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
 
 def read_boot_id(path: Path = BOOT_ID) -> str:
@@ -165,6 +167,10 @@ class Scanner:
             links, devices = self._links_and_devices(netlink)
             functions = self._sysfs.functions({d.bearer.function for d in devices} - {""})
             neighbors = self._neighbors.read(netlink.dump(dump_neighbors()))
+            soft = self._sysfs.soft_rdma()
+            rdma = [
+                name for each in (*(f.rdma for f in functions), *soft.values()) for name in each
+            ]
             return HostScan(
                 boot_id=self._boot_id,
                 functions=functions,
@@ -181,9 +187,10 @@ class Scanner:
                 neighbors=tuple(neighbor for neighbor in neighbors if neighbor.permanent),
                 ways=tuple(_ways(tables, toward)),
                 products=self._name_products(functions),
-                rdma_netns=_rdma_netns() if any(f.rdma for f in functions) else "",
+                rdma_netns=_rdma_netns() if rdma else "",
+                soft_rdma=soft,
                 nodes=self._nodes.read(
-                    (name for f in functions for name in f.rdma),
+                    rdma,
                     vfio=any("vfio" in f.driver for f in functions),
                 ),
             )

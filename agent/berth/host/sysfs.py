@@ -215,6 +215,16 @@ class Sysfs:
         devices.pop("", None)
         return devices
 
+    def soft_rdma(self) -> dict[str, tuple[str, ...]]:
+        """Names of RDMA devices that software makes of a link, by the link's name."""
+        devices: dict[str, tuple[str, ...]] = {}
+        folder = self._root / "class/infiniband"
+        for name in sorted(names(folder)):
+            parent = text(folder / name / "parent")
+            if parent:
+                devices[parent] = (*devices.get(parent, ()), name)
+        return devices
+
     def _pcie_root(self, address: str) -> str:
         if not STANDARD_ADDRESS.fullmatch(address):
             return ""

@@ -8,7 +8,7 @@ Source: network.md §9; §1.1 for the companions of an RDMA device.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import attrs
@@ -26,6 +26,18 @@ _RDMA_NAMES: Final = frozenset({"uverbs", "umad", "issm", "rdma_cm"})
 
 _Parts: TypeAlias = "tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]"
 # Paths in the container by those on the host, and sections.
+
+
+@attrs.frozen(kw_only=True)
+class RdmaNodes:
+    """By which nodes the RDMA devices of a NIC are reached.
+
+    Attributes:
+        lacking: Paths of those that are not there.
+    """
+
+    nodes: tuple[DeviceNode, ...] = ()
+    lacking: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -48,7 +60,7 @@ def access_to(found: Found, group: NicGroup, nodes: NicNodes) -> Access:
     paths: Mapping[str, str] = {}
     sections: Mapping[str, Mapping[str, str]] = {}
     if group.mode is not NicMode.VFIO:
-        paths, sections = _by_rdma(found, nodes)
+        paths, sections = _by_rdma(found.rdma_in(group), nodes)
     elif found.driver == VFIO:
         paths, sections = _by_vfio(found)
     if group.vhost:
@@ -65,13 +77,24 @@ def access_to(found: Found, group: NicGroup, nodes: NicNodes) -> Access:
     )
 
 
+def rdma_of(found: Found, group: NicGroup, nodes: NicNodes) -> RdmaNodes:
+    """The nodes of a NIC's RDMA devices; none of a function that vfio-pci has, or is to have."""
+    if group.mode is NicMode.VFIO:
+        return RdmaNodes()
+    paths, _ = _by_rdma(found.rdma_in(group), nodes)
+    return RdmaNodes(
+        nodes=tuple(nodes.known[path] for path in paths if path in nodes.known),
+        lacking=tuple(path for path in paths if path not in nodes.known),
+    )
+
+
 def info_of(found: Found, group: NicGroup, address: str, access: Access) -> PciInfo:
     """What programs in the container, and CNI plugins, are told of it.
 
     Args:
         address: Its PCI address; its slice name where it has none.
     """
-    rdma = _rdma_devices(found)
+    rdma = found.rdma_in(group)
     return PciInfo(
         address=address,
         pf=found.function.physfn if found.function is not None else "",
@@ -95,8 +118,7 @@ def _by_vfio(found: Found) -> _Parts:
     return {**{path: path for path in beside}, own: inside}, {"vfio": section}
 
 
-def _by_rdma(found: Found, nodes: NicNodes) -> _Parts:
-    devices = _rdma_devices(found)
+def _by_rdma(devices: Sequence[str], nodes: NicNodes) -> _Parts:
     paths = [path for device in devices for path in nodes.rdma.get(device, ())]
     if not paths:
         return {}, {}
@@ -110,7 +132,3 @@ def _named(paths: Iterable[str]) -> Iterable[tuple[str, str]]:
         name = path.rpartition("/")[2].rstrip("0123456789")
         if name in _RDMA_NAMES:
             yield name, path
-
-
-def _rdma_devices(found: Found) -> tuple[str, ...]:
-    return found.function.rdma if found.function is not None else ()

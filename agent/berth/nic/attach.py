@@ -15,14 +15,21 @@ import attrs
 from berth.errors import BerthError, ClaimError, HostError
 from berth.host.netlink.link import Link
 from berth.host.netlink.socket import Sender, send_now
-from berth.nic import plan
+from berth.nic import plan, staging
 from berth.nic.execute import Namespaces, do, open_namespaces
 from berth.nic.homecoming import bring_home, link_at_home
 from berth.nic.identity import find_in_pod
-from berth.nic.look import look_home, look_in_pod, names_taken
+from berth.nic.look import (
+    driver_of,
+    has_made_up_address,
+    look_home,
+    look_in_pod,
+    names_taken,
+)
 from berth.nic.record import NicRecord, SandboxRef, Stage
-from berth.nic.steps import Step
+from berth.nic.vf import NO_MAC
 from berth.nic.view import take_originals
+from berth.nic.vrf import join, table_for
 from berth.runtime.threads import Decision
 
 
@@ -77,8 +84,14 @@ def read_originals(
         link = spaces.home.link(index=index)
         if link is None:
             raise HostError(record.device, f"its link (index {index}) has vanished")
-        view = look_home(spaces, link)
-        return attrs.evolve(record, originals=take_originals(view, driver=driver, name=name))
+        view = look_home(spaces, link, record.seat)
+        originals = take_originals(
+            view,
+            driver=driver or driver_of(link.name),
+            name=name,
+            made_up=has_made_up_address(link.name),
+        )
+        return attrs.evolve(record, originals=originals)
 
 
 def stage(record: NicRecord, *, send: Sender = send_now) -> NicRecord:
@@ -174,22 +187,36 @@ def _links_in(sandbox: SandboxRef, send: Sender) -> tuple[Link, ...]:
 
 
 def _attach_one(spaces: Namespaces, record: NicRecord) -> NicRecord:
-    config = record.config
     links = spaces.pod.links()
     present = find_in_pod(record, links)
-    rules = spaces.pod.rules() if config.rules else ()
     if present is None:
         taken = names_taken(links)
         where = record.sandbox.pod if record.sandbox else ""
-        plan.require_free_name(config, pod=where, taken=taken)
-        present = _enter(spaces, record, taken)
-        steps = plan.settle(config, None, rules)
+        plan.require_free_names(record.config, pod=where, taken=taken)
+    record = _with_table(spaces, record, links)
+    config = record.config_there
+    rules = spaces.pod.rules() if config.rules else ()
+    if present is None:
+        present, view = _enter(spaces, record, taken), None
     else:
         view = look_in_pod(spaces, present, plan.settings_of(config))
-        steps = plan.settle(config, view, rules)
-    for step in steps:
+    joining = join(config, view)
+    for step in joining:
+        do(spaces, step, present)
+    if joining and view is not None:
+        # The kernel set it down and up for that, and took its IPv6 addresses.
+        view = look_in_pod(spaces, present, plan.settings_of(config))
+    for step in plan.settle(config, view, rules):
         do(spaces, step, present)
     return _read_back(spaces, record, present.index)
+
+
+def _with_table(spaces: Namespaces, record: NicRecord, links: Sequence[Link]) -> NicRecord:
+    """The record with the table of its VRF in the pod, if it is to have one."""
+    if not record.config.vrf.name:
+        return record
+    table = table_for(record.config, links, spaces.pod.routes())
+    return attrs.evolve(record, vrf_table=table)
 
 
 def _enter(spaces: Namespaces, record: NicRecord, taken: dict[str, str]) -> Link:
@@ -217,7 +244,7 @@ def _home_link(spaces: Namespaces, record: NicRecord) -> Link:
 
 def _read_back(spaces: Namespaces, record: NicRecord, index: int) -> NicRecord:
     """The proof: an acknowledgement says that a message was taken, not how things are."""
-    config = record.config
+    config = record.config_there
     link = spaces.pod.link(index=index)
     if link is None:
         raise HostError(record.device, "vanished from the pod")
@@ -238,12 +265,19 @@ def _read_back(spaces: Namespaces, record: NicRecord, index: int) -> NicRecord:
 
 def _stage_link(spaces: Namespaces, record: NicRecord) -> None:
     link = _home_link(spaces, record)
-    for step in plan.stage(record.config, link):
+    view = look_home(spaces, link, record.seat)
+    staging.require_switches(record.config, view.switches)
+    was = record.originals.vf if record.originals is not None else None
+    held = was is not None and was.mac != NO_MAC
+    for step in staging.stage(record.config, view, record.seat, held=held):
         do(spaces, step, link)
     seen = spaces.home.link(index=link.index)
-    left: tuple[Step, ...] = plan.stage(record.config, seen) if seen else ()
-    if seen is None or left:
-        fields = ", ".join(step.field for step in left) or "the link itself"
+    if seen is None:
+        raise HostError(record.device, "vanished while it was set")
+    view = look_home(spaces, seen, record.seat)
+    left = staging.stage(record.config, view, record.seat, held=held)
+    if left:
+        fields = ", ".join(step.field for step in left)
         raise HostError(record.device, f"does not show {fields} after it was set")
 
 

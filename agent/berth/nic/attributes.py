@@ -62,6 +62,11 @@ class Subject:
         return self.found.function or PciFunction(address="")
 
     @property
+    def rdma(self) -> tuple[str, ...]:
+        """Names of its RDMA devices."""
+        return self.found.rdma_in(self.group)
+
+    @property
     def type(self) -> str:
         """The attribute ``type``: how the device may be used."""
         return type_of(self.group)
@@ -243,8 +248,8 @@ _CORE: Final[Mapping[str, Maker]] = {
     "pfName": _pf_name,
     "pfPciBusID": lambda s: s.function.physfn,
     "vfIndex": lambda s: _or_unknown(s.function.vf_index),
-    "rdma": lambda s: bool(s.function.rdma),
-    "rdmaDevice": lambda s: next(iter(s.function.rdma), ""),
+    "rdma": lambda s: bool(s.rdma),
+    "rdmaDevice": lambda s: next(iter(s.rdma), ""),
     "iommuGroup": lambda s: _or_unknown(s.function.iommu_group),
 }
 """Always there, so that classes and selectors may rely on them."""
@@ -256,7 +261,7 @@ EXTRA: Final[Mapping[str, Maker]] = {
     "numVFs": lambda s: s.function.num_vfs,
     "pfDeviceID": _pf_device,
     "switchID": lambda s: s.found.link.switch_id if s.found.link else "",
-    "rdmaNetns": lambda s: s.rdma_netns if s.function.rdma else "",
+    "rdmaNetns": lambda s: s.rdma_netns if s.rdma else "",
     "ptp": lambda s: s.found.device is not None and s.found.device.port.ptp,
 }
 """On all devices of a type, or on none; the most dispensable last."""
@@ -290,7 +295,7 @@ _ALIASES: Final[Mapping[AliasSet, Mapping[str, Maker]]] = {
         f"{_SRIOV}/pfDeviceID": _pf_device,
         f"{_SRIOV}/vfID": lambda s: _or_unknown(s.function.vf_index),
         f"{_SRIOV}/linkType": lambda s: s.found.link_type.value,
-        f"{_SRIOV}/rdmaCapable": lambda s: bool(s.function.rdma),
+        f"{_SRIOV}/rdmaCapable": lambda s: bool(s.rdma),
         # Only devlink tells it, which is not asked yet.
         f"{_SRIOV}/EswitchMode": lambda _: "",
     },

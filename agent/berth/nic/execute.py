@@ -21,13 +21,17 @@ import attrs
 
 from berth.errors import HostError
 from berth.host.netlink.address import delete_address, new_address
+from berth.host.netlink.kinds import Vrf
 from berth.host.netlink.link import Link
 from berth.host.netlink.linkrequest import (
+    UP,
+    LinkChange,
     add_altnames,
     delete_altnames,
     delete_link,
     new_link,
     set_link,
+    set_vf,
 )
 from berth.host.netlink.namespace import CLONE_NEWNET, HOME, netns_descriptor, run_in_netns
 from berth.host.netlink.neighbor import Neighbor, delete_neighbor, new_neighbor
@@ -35,13 +39,17 @@ from berth.host.netlink.route import Route, new_route
 from berth.host.netlink.rtnl import Rtnl
 from berth.host.netlink.rule import delete_rule, new_rule
 from berth.host.netlink.socket import Sender, send_now
+from berth.host.netlink.vf import vf_value
 from berth.nic.settings import write_settings
 from berth.nic.steps import (
     Altnames,
     Change,
     DropAddress,
     DropRule,
+    DropVrf,
+    JoinVrf,
     MakeChild,
+    MakeVrf,
     MoveAway,
     Place,
     PutAddress,
@@ -52,9 +60,14 @@ from berth.nic.steps import (
     PutSwitches,
     RemoveLink,
     SetLink,
+    SetVf,
     Step,
 )
-from berth.nic.switches import write_switches
+from berth.nic.switches import leave_switches, write_switches
+from berth.nic.vf import VfSeat
+
+_NOT_TAKEN: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.EPROTONOSUPPORT})
+# By these drivers say of a VF's value that they know no such thing (seen with igb).
 
 _NS_GET_NSTYPE: Final = 0xB703
 """Asks a namespace's descriptor for its kind; ``linux/nsfs.h``, since 4.11."""
@@ -198,7 +211,12 @@ def _do(spaces: Namespaces, place: Place, change: Change, link: Link) -> None:
     elif isinstance(change, PutSettings):
         _put_settings(spaces, place, change, link)
     elif isinstance(change, PutSwitches):
-        write_switches(link.index, change.values, send=spaces.send)
+        put = write_switches if change.strictly else leave_switches
+        put(link.index, change.values, send=spaces.send)
+    elif isinstance(change, SetVf):
+        _set_vf(spaces, change)
+    elif isinstance(change, MakeVrf | JoinVrf | DropVrf):
+        _do_vrf(tables, change, link)
     else:
         _do_table(tables, change, link)
 
@@ -221,6 +239,63 @@ def _do_table(tables: Rtnl, change: Change, link: Link) -> None:
             tables.apply(delete_rule(change.rule))
     elif isinstance(change, PutNeighbor):
         _put_neighbor(tables, attrs.evolve(change.neighbor, index=index))
+
+
+def _do_vrf(tables: Rtnl, change: MakeVrf | JoinVrf | DropVrf, link: Link) -> None:
+    if isinstance(change, MakeVrf):
+        with _unless(errno.EEXIST):
+            tables.apply(new_link(change.name, Vrf(table=change.table), change=UP))
+        return
+    vrf = tables.link(name=change.name)
+    if vrf is None or vrf.kind != "vrf":
+        if isinstance(change, JoinVrf):
+            raise HostError(f"VRF {change.name}", "has vanished", errno=errno.ENODEV)
+    elif isinstance(change, JoinVrf):
+        tables.apply(set_link(link.index, LinkChange(master=vrf.index), label=link.name))
+    else:
+        tables.apply(delete_link(vrf.index, label=vrf.name))
+
+
+def _set_vf(spaces: Namespaces, change: SetVf) -> None:
+    pf = find_pf(spaces.home, change.seat)
+    try:
+        spaces.home.apply(
+            set_vf(pf.index, vf_value(change.seat.number, change.change), label=pf.name)
+        )
+    except HostError as error:
+        if error.errno not in _NOT_TAKEN:
+            raise
+        raise HostError(
+            f"VF {change.seat.number} of {pf.name}",
+            f"cannot have it: the PF's driver does not take it ({error})",
+            mend="drop the field",
+            errno=error.errno,
+        ) from error
+
+
+def find_pf(home: Rtnl, seat: VfSeat, *, vfs: bool = False) -> Link:
+    """The link of a virtual function's PF.
+
+    Args:
+        vfs: Tell its virtual functions too.
+
+    Raises:
+        HostError: It is not at home.
+    """
+    link = home.link(index=seat.index, vfs=vfs) if seat.index else None
+    if link is not None and link.parent_device == seat.pf:
+        return link
+    # Its driver was bound anew; of links of one function those of its switch have port names.
+    found = [each for each in home.links() if each.parent_device == seat.pf]
+    found.sort(key=lambda each: each.port_name)
+    link = home.link(index=found[0].index, vfs=vfs) if found else None
+    if link is None:
+        raise HostError(
+            f"PF {seat.pf}",
+            "has no link at home, through which its VFs are set",
+            errno=errno.ENODEV,
+        )
+    return link
 
 
 def _put_neighbor(tables: Rtnl, neighbor: Neighbor) -> None:

@@ -9,6 +9,7 @@ import attrs
 
 from berth.config.nicgroup import NicGroup
 from berth.host.netlink.address import IFA_F_NODAD, IFA_F_NOPREFIXROUTE, Address
+from berth.host.netlink.kinds import Ipvlan, Macvlan, Vlan
 from berth.host.netlink.link import Link
 from berth.host.netlink.route import (
     RTN_UNICAST,
@@ -16,11 +17,13 @@ from berth.host.netlink.route import (
     Hop,
     Route,
 )
+from berth.nic.access import rdma_of
 from berth.nic.attributes import type_of
-from berth.nic.config.devicefacts import DeviceFacts, HomeSettings
+from berth.nic.config.devicefacts import Child, DeviceFacts, HomeSettings
 from berth.nic.config.values import AddressConfig, NeighborConfig, RouteConfig, RouteScope
 from berth.nic.survey import Found
 from berth.nic.topology import Topology
+from berth.nic.vf import VfSeat
 from berth.vfio.group import members
 
 _SCOPES: Final = {0: RouteScope.GLOBAL, 253: RouteScope.LINK, 254: RouteScope.HOST}
@@ -34,11 +37,13 @@ class Home:
         index: Its interface index.
         parent_device: Name of the device that carries it, as netlink tells it.
         driver: Kernel driver of that device; empty for virtual links.
+        seat: Where a VF hangs; ``None`` for others, and where its PF's link is not here.
     """
 
     index: int
     parent_device: str
     driver: str
+    seat: VfSeat | None = None
 
 
 def home_of(found: Found) -> Home | None:
@@ -49,7 +54,15 @@ def home_of(found: Found) -> Home | None:
         index=found.link.index,
         parent_device=found.link.parent_device,
         driver=found.driver if found.device is not None else "",
+        seat=_seat(found),
     )
+
+
+def _seat(found: Found) -> VfSeat | None:
+    function, pf = found.function, found.pf_link
+    if function is None or function.vf_index is None or pf is None:
+        return None
+    return VfSeat(pf=function.physfn, index=pf.index, number=function.vf_index)
 
 
 def device_facts(found: Found, group: NicGroup, topology: Topology, *, uplink: str) -> DeviceFacts:
@@ -72,7 +85,24 @@ def device_facts(found: Found, group: NicGroup, topology: Topology, *, uplink: s
         uplink=uplink,
         home=_settings(link, topology) if link else HomeSettings(),
         companions=companions(found, topology),
+        children=tuple(_children(link, topology)) if link else (),
+        rdma=found.rdma_in(group),
+        rdma_netns=topology.scan.rdma_netns,
+        rdma_lacking=rdma_of(found, group, topology.scan.nodes).lacking,
     )
+
+
+def _children(link: Link, topology: Topology) -> Iterator[Child]:
+    """The node's own links over it, of the kinds that are made for claims."""
+    for child in topology.children.get(link.index, ()):
+        data, holder = child.kind_data, f"the node's {child.name}"
+        if isinstance(data, Ipvlan):
+            yield Child(kind="ipvlan", sort=(data.mode, data.isolation), holder=holder)
+        elif isinstance(data, Vlan):
+            protocol = data.protocol.replace("q", "Q")
+            yield Child(kind="vlan", sort=(str(data.id), protocol), holder=holder)
+        elif isinstance(data, Macvlan):
+            yield Child(kind="macvlan", holder=holder)
 
 
 def companions(found: Found, topology: Topology) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from berth.nic.record import NicRecord, Originals, SandboxRef, Stage
 from berth.nic.restore import differences, free_name, restore
 from berth.nic.steps import Altnames, Change, Place, RemoveLink, SetLink, Step
 from berth.nic.view import KEPT_FLAGS, View, take_originals
+from berth.nic.vrf import leave
 
 _ROUNDS: Final = 3
 """How often the restoring steps are done: again for what the ones before uncovered."""
@@ -155,10 +156,10 @@ def _from_pod(record: NicRecord, send: Sender) -> Homecoming | None:
 
 def _drop_own(spaces: Namespaces, record: NicRecord, link: Link) -> None:
     """Take out of the pod what does not go with the link; a pod that lives on goes without it."""
-    for step in plan.settle(record.config, None):
-        for change in step.undo:
-            with contextlib.suppress(HostError):
-                do(spaces, _step(Place.POD, change), link)
+    undone = [change for step in plan.settle(record.config, None) for change in step.undo]
+    for change in (*undone, *leave(record.config)):
+        with contextlib.suppress(HostError):
+            do(spaces, _step(Place.POD, change), link)
 
 
 def _at_home(record: NicRecord, send: Sender) -> Homecoming:
@@ -177,15 +178,15 @@ def _put_back(
 ) -> Homecoming:
     """Do what is due until the link at home is as ``originals`` say."""
     for _ in range(_ROUNDS):
-        link, view, taken = _seen(spaces, originals, index)
-        steps = restore(originals, view, taken)
+        link, view, taken = _seen(spaces, record, originals, index)
+        steps = restore(originals, view, taken, seat=record.seat)
         if not steps:
             break
         for step in steps:
             do(spaces, step, link)
             link = _after(link, step)
-    link, view, taken = _seen(spaces, originals, index)
-    left = differences(originals, view, taken)
+    link, view, taken = _seen(spaces, record, originals, index)
+    left = differences(originals, view, taken, seat=record.seat)
     if left:
         return _still_away(record, "; ".join(left))
     record = _renumbered(_home(record), index)
@@ -195,7 +196,7 @@ def _put_back(
 
 
 def _seen(
-    spaces: Namespaces, originals: Originals, index: int
+    spaces: Namespaces, record: NicRecord, originals: Originals, index: int
 ) -> tuple[Link, View, frozenset[str]]:
     """The link at home now, all that hangs on it, and which of its names are taken."""
     link = spaces.home.link(index=index)
@@ -203,7 +204,8 @@ def _seen(
         raise HostError("host", f"link {index} has vanished", errno=errno.ENODEV)
     names = (*_names(originals, index), *originals.altnames)
     taken = find_taken(spaces.home, names, but=index)
-    return link, look_home(spaces, link), taken
+    seat = record.seat if originals.vf is not None else None
+    return link, look_home(spaces, link, seat), taken
 
 
 def _after(link: Link, step: Step) -> Link:
@@ -296,6 +298,7 @@ def _home(record: NicRecord) -> NicRecord:
         pod_index=0,
         network=None,
         carrier=False,
+        vrf_table=0,
         duplicates=(),
         fault="",
         home_name="",

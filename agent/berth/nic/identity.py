@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from berth.host.netlink.kinds import Macvlan
+from berth.host.netlink.kinds import Vlan
 from berth.host.netlink.link import Link
+from berth.nic.config.values import AttachMode
 from berth.nic.record import NicRecord
 
 
@@ -79,14 +80,25 @@ def _child(record: NicRecord, links: Iterable[Link]) -> Link | None:
     candidates = [
         link
         for link in links
-        if isinstance(link.kind_data, Macvlan)
+        if link.kind == record.config.mode.value
+        and _is_sort(record, link)
         and link.parent == record.parent_index
         and link.parent_netnsid is not None
     ]
-    mac = _wanted_mac(record)
-    return _with_index(candidates, record.pod_index) or _single(
-        [link for link in candidates if not mac or link.mac == mac]
-    )
+    mac, name = _wanted_mac(record), record.config.interface.name
+    alike = [link for link in candidates if not mac or link.mac == mac]
+    if record.config.mode is AttachMode.IPVLAN:
+        # Children of one parent have nothing else of their own.
+        alike = [link for link in alike if link.name == name]
+    return _with_index(candidates, record.pod_index) or _single(alike)
+
+
+def _is_sort(record: NicRecord, link: Link) -> bool:
+    """Whether a link of the right kind is of the right VLAN, where it is of one."""
+    data, wish = link.kind_data, record.config.vlan
+    if not isinstance(data, Vlan):
+        return True
+    return (data.id, data.protocol.lower()) == (wish.id, wish.protocol.value.lower())
 
 
 def _is_alike(record: NicRecord, link: Link) -> bool:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 import attrs
 
+from berth.errors import HostError
 from berth.host.netlink.link import Link
 from berth.host.netlink.namespace import run_in_netns
 from berth.host.netlink.rtnl import Rtnl
-from berth.nic.execute import Namespaces
+from berth.host.netlink.vf import Vf
+from berth.host.sysfiles import link_name, text
+from berth.nic.execute import Namespaces, find_pf
 from berth.nic.settings import read_all, read_settings
 from berth.nic.switches import read_switches
+from berth.nic.vf import VfSeat
 from berth.nic.view import View
+
+_LINKS: Final = Path("/sys/class/net")
 
 
 def look(tables: Rtnl, link: Link) -> View:
@@ -25,14 +34,48 @@ def look(tables: Rtnl, link: Link) -> View:
     )
 
 
-def look_home(spaces: Namespaces, link: Link) -> View:
-    """The same at home, with all its settings and switches."""
+def look_home(spaces: Namespaces, link: Link, seat: VfSeat | None = None) -> View:
+    """The same at home, with all its settings and switches.
+
+    Args:
+        seat: Where a VF hangs, whose values are wanted too.
+
+    Raises:
+        HostError: The kernel refused, or the VF's PF is not at home.
+    """
     return attrs.evolve(
         look(spaces.home, link),
         sysctls=read_all(link.name),
         fresh=read_all("default"),
         switches=read_switches(link.index, send=spaces.send),
+        vf=look_at_vf(spaces, seat) if seat is not None else None,
     )
+
+
+def look_at_vf(spaces: Namespaces, seat: VfSeat) -> Vf:
+    """What the PF shows of one of its VFs.
+
+    Raises:
+        HostError: The PF is not at home, or has no such VF.
+    """
+    pf = find_pf(spaces.home, seat, vfs=True)
+    found = next((vf for vf in pf.vfs if vf.number == seat.number), None)
+    if found is None:
+        raise HostError(f"PF {pf.name}", f"has no VF {seat.number} any more", errno=errno.ENODEV)
+    return found
+
+
+def has_made_up_address(name: str) -> bool:
+    """Whether the driver of a link at home made up its hardware address, and nobody set another.
+
+    Source: Linux ``Documentation/ABI/testing/sysfs-class-net``, ``addr_assign_type``.
+    """
+    return text(_LINKS / name / "addr_assign_type") == "1"
+
+
+def driver_of(name: str) -> str:
+    """The kernel driver of the device that carries a link at home; empty for a virtual one."""
+    return link_name(_LINKS / name / "device" / "driver")
 
 
 def look_in_pod(spaces: Namespaces, link: Link, settings: Collection[str] = ()) -> View:
@@ -40,7 +83,8 @@ def look_in_pod(spaces: Namespaces, link: Link, settings: Collection[str] = ()) 
     values: Mapping[str, int] = {}
     if settings:
         values = run_in_netns(spaces.pod_fd, lambda: read_settings(link.name, settings))
-    return attrs.evolve(look(spaces.pod, link), sysctls=values)
+    master = spaces.pod.link(index=link.master) if link.master else None
+    return attrs.evolve(look(spaces.pod, link), sysctls=values, master=master)
 
 
 def names_taken(links: Sequence[Link], *, but: int = 0) -> dict[str, str]:

@@ -18,9 +18,9 @@ import attrs
 from berth.errors import ClaimError
 from berth.host.netlink.address import IFA_F_NODAD, IFA_F_NOPREFIXROUTE, Address
 from berth.host.netlink.ip import AF_INET, AF_INET6
-from berth.host.netlink.kinds import Macvlan
-from berth.host.netlink.link import IFF_ALLMULTI, IFF_PROMISC, IFF_UP, Link, Offload
-from berth.host.netlink.linkrequest import DOWN, LinkChange
+from berth.host.netlink.kinds import Ipvlan, KindData, Macvlan, Vlan
+from berth.host.netlink.link import IFF_ALLMULTI, IFF_PROMISC, IFF_UP, Link
+from berth.host.netlink.linkrequest import LinkChange
 from berth.host.netlink.neighbor import Neighbor
 from berth.host.netlink.route import RTNH_F_ONLINK, Hop, Route, mtu_metric
 from berth.host.netlink.rule import Rule
@@ -34,6 +34,7 @@ from berth.nic.config.values import (
     RouteScope,
     RuleConfig,
 )
+from berth.nic.staging import link_steps, offload_of
 from berth.nic.steps import (
     Altnames,
     Change,
@@ -50,6 +51,7 @@ from berth.nic.steps import (
     Step,
 )
 from berth.nic.view import View
+from berth.nic.vrf import join
 
 IPS_LIMIT: Final = 16
 """Most addresses that a claim's status takes. Source: ``resource/v1/types.go``."""
@@ -59,25 +61,10 @@ _ADDR_GEN_MODE: Final = "addr_gen_mode"
 _WHOLE_MARK: Final = 0xFFFFFFFF
 
 
-def stage(config: NicConfig, link: Link) -> tuple[Step, ...]:
-    """The steps at home that survive the move: the link goes down and gets its values.
-
-    Only for a link that is moved; a child has nothing at home.
-    """
-    changes: list[tuple[str, Change]] = []
-    if link.up:
-        changes.append(("interface", SetLink(change=DOWN)))
-    changes.extend(_values(config.interface, link))
-    if config.interface.name in link.altnames:
-        # The kernel would move the link and only then refuse the name.
-        changes.append(("interface.name", Altnames(remove=(config.interface.name,))))
-    return tuple(Step(place=Place.HOME, field=field, change=change) for field, change in changes)
-
-
-def require_free_name(
+def require_free_names(
     config: NicConfig, *, pod: str, taken: Mapping[str, str], own: Set[str] = frozenset()
 ) -> None:
-    """Refuse when the pod has the wanted name already.
+    """Refuse when the pod has a wanted name already.
 
     Args:
         pod: The pod, for the message.
@@ -87,14 +74,14 @@ def require_free_name(
     Raises:
         ClaimError: The name is somebody else's; moving the link would fail half-way.
     """
-    name = config.interface.name
-    if name in taken and name not in own:
-        raise ClaimError(
-            f"pod {pod}",
-            f"has a link {taken[name]!r} that the name {name!r} finds",
-            rule="the NIC stays at home",
-            mend="give interface.name another value",
-        )
+    for field, name in config.names:
+        if name in taken and name not in own:
+            raise ClaimError(
+                f"pod {pod}",
+                f"has a link {taken[name]!r} that the name {name!r} finds",
+                rule="the NIC stays at home",
+                mend=f"give {field} another value",
+            )
 
 
 def enter(config: NicConfig, link: Link, *, taken: Set[str]) -> tuple[Step, ...]:
@@ -105,7 +92,7 @@ def enter(config: NicConfig, link: Link, *, taken: Set[str]) -> tuple[Step, ...]
         taken: Every name and altname in the pod.
     """
     clashing = tuple(n for n in link.altnames if n in taken and n != config.interface.name)
-    steps = list(stage(config, link))
+    steps = list(link_steps(config, link))
     if clashing:
         steps.append(_home("interface", Altnames(remove=clashing)))
     change = attrs.evolve(_in_message(config), name=config.interface.name)
@@ -119,12 +106,19 @@ def make(config: NicConfig) -> tuple[Step, ...]:
         mtu=interface.mtu,
         mac=interface.hardware_addr,
         txqlen=interface.tx_queue_len,
-        offload=_offload(interface),
+        offload=offload_of(interface),
     )
-    child = MakeChild(
-        name=interface.name, kind=Macvlan(mode=config.macvlan.mode.value), change=change
-    )
+    child = MakeChild(name=interface.name, kind=_kind(config), change=change)
     return (_home(config.mode.value, child),)
+
+
+def _kind(config: NicConfig) -> KindData:
+    """What a child says of its kind."""
+    if config.mode is AttachMode.IPVLAN:
+        return Ipvlan(mode=config.ipvlan.mode.value, isolation=config.ipvlan.flag.value)
+    if config.mode is AttachMode.VLAN and config.vlan.id is not None:
+        return Vlan(id=config.vlan.id, protocol=config.vlan.protocol.value.lower())
+    return Macvlan(mode=config.macvlan.mode.value)
 
 
 def settings_of(config: NicConfig) -> dict[str, int]:
@@ -165,7 +159,7 @@ def lacking(
         known: The link was there before: another name is the pod's own affair then, and a
             duplicate address no reason to take the NIC from it.
     """
-    fields = [step.field for step in settle(config, view, rules)]
+    fields = [step.field for step in (*join(config, view), *settle(config, view, rules))]
     if not known:
         fields.extend(f"addresses ({a.ip} is a duplicate)" for a in view.addresses if a.dad_failed)
         if view.link.name != config.interface.name:
@@ -185,12 +179,16 @@ def network_data(config: NicConfig, view: View) -> NetworkData:
     )
 
 
-def route_of(config: RouteConfig) -> Route:
-    """The kernel's route for a configured one; its hop leads out by the link itself."""
+def route_of(config: RouteConfig, *, table: int | None = None) -> Route:
+    """The kernel's route for a configured one; its hop leads out by the link itself.
+
+    Args:
+        table: That of the VRF that the link is in.
+    """
     return Route(
         destination=config.to,
         hops=(Hop(gateway=config.via, flags=RTNH_F_ONLINK if config.on_link else 0),),
-        table=config.table,
+        table=config.table if table is None else table,
         scope=0 if config.to.version == 6 else _SCOPES[config.scope],
         preferred_source=config.source,
         priority=config.metric,
@@ -227,34 +225,6 @@ def _in_message(config: NicConfig) -> LinkChange:
     return LinkChange(
         ipv4_conf=dict(config.sysctls.ipv4),
         addr_gen_mode=config.sysctls.ipv6.get(_ADDR_GEN_MODE),
-    )
-
-
-def _values(interface: InterfaceConfig, link: Link) -> Iterator[tuple[str, Change]]:
-    if interface.mtu is not None and interface.mtu != link.mtu:
-        yield "interface.mtu", SetLink(change=LinkChange(mtu=interface.mtu))
-    if interface.hardware_addr is not None and interface.hardware_addr != link.mac:
-        yield "interface.hardwareAddr", SetLink(change=LinkChange(mac=interface.hardware_addr))
-    wanted = _offload(interface)
-    different = Offload(
-        **{
-            name: value
-            for name, value in attrs.asdict(wanted).items()
-            if value and value != getattr(link.offload, name)
-        }
-    )
-    if different != Offload():
-        yield "interface.gsoMaxSize", SetLink(change=LinkChange(offload=different))
-    if interface.tx_queue_len is not None and interface.tx_queue_len != link.txqlen:
-        yield "interface.txQueueLen", SetLink(change=LinkChange(txqlen=interface.tx_queue_len))
-
-
-def _offload(interface: InterfaceConfig) -> Offload:
-    return Offload(
-        gso_max_size=interface.gso_max_size or 0,
-        gro_max_size=interface.gro_max_size or 0,
-        gso_ipv4_max_size=interface.gso_ipv4_max_size or 0,
-        gro_ipv4_max_size=interface.gro_ipv4_max_size or 0,
     )
 
 
@@ -306,7 +276,8 @@ def _missing_flags(interface: InterfaceConfig, view: View | None) -> Iterator[St
 
 def _missing_routes(config: NicConfig, view: View | None) -> Iterator[Step]:
     present = {_route_key(r) for r in view.routes} if view else set()
-    routes = [(index, route_of(item)) for index, item in enumerate(config.routes)]
+    table = config.vrf.table if config.vrf.name else None
+    routes = [(index, route_of(item, table=table)) for index, item in enumerate(config.routes)]
     for index, route in sorted(routes, key=lambda pair: pair[1].hops[0].gateway is not None):
         if _route_key(route) not in present:
             yield _pod(f"routes[{index}]", PutRoute(route=route))

@@ -24,8 +24,10 @@ from berth.host.netlink.address import Address
 from berth.host.netlink.link import Offload
 from berth.host.netlink.neighbor import Neighbor
 from berth.host.netlink.route import Route
+from berth.host.netlink.vf import Vf
 from berth.model.claim import NetworkData
 from berth.nic.config.values import NicConfig
+from berth.nic.vf import VfSeat
 
 
 class Stage(Enum):
@@ -39,6 +41,13 @@ class Stage(Enum):
     HOME = "home"
     LOST = "lost"
     LENT = "lent"
+
+
+class ScrubStep(Enum):
+    """What is done to a VF next whose driver is bound anew on its way home."""
+
+    UNBIND = "unbind"
+    PROBE = "probe"
 
 
 @attrs.frozen(kw_only=True)
@@ -77,6 +86,7 @@ class Originals:
         switches: What ethtool can turn of it, by ``feature/<name>`` and ``flag/<name>``.
         xdp_program_id: 0 when none was attached.
         driver: Kernel driver of its device; empty for virtual links.
+        vf: What was set of it through its PF, for a VF whose PF is here.
     """
 
     name: str
@@ -100,6 +110,7 @@ class Originals:
     switches: Mapping[str, bool] = attrs.field(factory=dict)
     xdp_program_id: int = 0
     driver: str = ""
+    vf: Vf | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -115,13 +126,17 @@ class NicRecord:
             namespace (``0000:41:00.0``, ``virtio3``); empty for virtual links.
         originals: ``None`` for a child, which is made and unmade, and before they are read.
         parent_index: A child's parent at home; 0 for a link that is moved.
+        seat: Where a VF hangs; ``None`` for other NICs, and while its PF's link is not seen.
         stage: See the module's text.
         sandbox: Where it is or was meant to go last.
         pod_index: Interface index in the sandbox, once known.
         network: How it looks in the pod; ``None`` while it is not attached.
         carrier: Whether it had carrier when that was looked at last in the pod.
+        vrf_table: Routing table of its VRF in the pod; 0 for none, and before it is known.
         duplicates: Its addresses in the pod that another station holds, in text.
         fault: Why the last step failed, for people; empty when it did not.
+        scrub: Its driver is bound anew when it comes home from a pod.
+        scrub_step: How far that has come; ``None`` while nothing of it was begun.
         home_name: Name at home now where the original one was taken; empty when it has its own.
     """
 
@@ -133,14 +148,26 @@ class NicRecord:
     parent_device: str = ""
     originals: Originals | None = None
     parent_index: int = 0
+    seat: VfSeat | None = None
     stage: Stage = Stage.RESERVED
     sandbox: SandboxRef | None = None
     pod_index: int = 0
     network: NetworkData | None = None
     carrier: bool = False
+    vrf_table: int = 0
     duplicates: tuple[str, ...] = ()
     fault: str = ""
+    scrub: bool = False
+    scrub_step: ScrubStep | None = None
     home_name: str = ""
+
+    @property
+    def config_there(self) -> NicConfig:
+        """Its configuration with what was found for it in the pod it is in."""
+        if not self.vrf_table:
+            return self.config
+        vrf = attrs.evolve(self.config.vrf, table=self.vrf_table)
+        return attrs.evolve(self.config, vrf=vrf)
 
     @property
     def is_child(self) -> bool:

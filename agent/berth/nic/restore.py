@@ -21,6 +21,7 @@ from berth.host.netlink.address import IFA_F_NODAD, Address
 from berth.host.netlink.link import IFF_ALLMULTI, IFF_PROMISC, IFF_UP, Offload
 from berth.host.netlink.linkrequest import DOWN, LinkChange
 from berth.host.netlink.route import Route
+from berth.nic.addressing import Held, address_changes
 from berth.nic.record import Originals
 from berth.nic.steps import (
     Altnames,
@@ -33,8 +34,10 @@ from berth.nic.steps import (
     PutSettings,
     PutSwitches,
     SetLink,
+    SetVf,
     Step,
 )
+from berth.nic.vf import NO_MAC, VfSeat, vf_changes
 from berth.nic.view import KEPT_FLAGS, View
 
 _UNSAID: Final[tuple[object, ...]] = (None, 0, (), {}, Offload())
@@ -52,14 +55,17 @@ def free_name(originals: Originals, index: int, taken: Set[str]) -> str:
     return next(name for name in (originals.name, *spares) if name not in taken)
 
 
-def restore(originals: Originals, view: View, taken: Set[str]) -> tuple[Step, ...]:
+def restore(
+    originals: Originals, view: View, taken: Set[str], *, seat: VfSeat | None = None
+) -> tuple[Step, ...]:
     """The steps at home that are still due; none when everything stands as it stood.
 
     Args:
         taken: Names and altnames of other links at home.
+        seat: Where a VF hangs.
     """
     name = free_name(originals, view.link.index, taken)
-    changes = list(_link_changes(originals, view, name, taken))
+    changes = list(_link_changes(originals, view, name, taken, seat))
     goes_down = bool(changes) and view.link.up
     if goes_down:
         changes.insert(0, ("up", SetLink(change=DOWN)))
@@ -71,12 +77,14 @@ def restore(originals: Originals, view: View, taken: Set[str]) -> tuple[Step, ..
     return tuple(Step(place=Place.HOME, field=field, change=change) for field, change in changes)
 
 
-def differences(originals: Originals, view: View, taken: Set[str]) -> tuple[str, ...]:
+def differences(
+    originals: Originals, view: View, taken: Set[str], *, seat: VfSeat | None = None
+) -> tuple[str, ...]:
     """What still is not as it was, a sentence each; empty when the link is home."""
     return tuple(
         dict.fromkeys(
             f"{step.field} is not restored: {_told(step.change)}"
-            for step in restore(originals, view, taken)
+            for step in restore(originals, view, taken, seat=seat)
         )
     )
 
@@ -93,7 +101,7 @@ def _after_down(view: View) -> View:
 
 
 def _link_changes(
-    originals: Originals, view: View, name: str, taken: Set[str]
+    originals: Originals, view: View, name: str, taken: Set[str], seat: VfSeat | None
 ) -> Iterator[tuple[str, Change]]:
     """What needs the link down, in the order that the kernel takes it."""
     link = view.link
@@ -109,7 +117,7 @@ def _link_changes(
         yield "name", SetLink(change=LinkChange(name=name))
     if link.mtu != originals.mtu:
         yield "mtu", SetLink(change=LinkChange(mtu=originals.mtu))
-    yield from _address_value_changes(originals, view)
+    yield from _address_value_changes(originals, view, seat)
     yield from _value_changes(originals, view)
     yield from _altname_changes(originals, view, name, taken)
     settings = _setting_changes(originals, view)
@@ -118,12 +126,21 @@ def _link_changes(
     switches = {n: v for n, v in originals.switches.items() if view.switches.get(n, v) != v}
     if switches:
         yield "ethtool", PutSwitches(values=switches)
+    if originals.vf is not None and view.vf is not None and seat is not None:
+        for field, change in vf_changes(view.vf, originals.vf):
+            yield field, SetVf(seat=seat, change=change)
 
 
-def _address_value_changes(originals: Originals, view: View) -> Iterator[tuple[str, Change]]:
-    link = view.link
-    if link.mac != originals.mac:
-        yield "mac", SetLink(change=LinkChange(mac=originals.mac))
+def _address_value_changes(
+    originals: Originals, view: View, seat: VfSeat | None
+) -> Iterator[tuple[str, Change]]:
+    link, held = view.link, None
+    if originals.vf is not None and view.vf is not None and seat is not None:
+        wanted = originals.vf.mac
+        # One that the PF shows because the VF chose it, as it did before, is nothing to let go of.
+        is_own = wanted == NO_MAC and view.vf.mac == originals.mac
+        held = Held(seat=seat, shown="" if is_own else view.vf.mac, wanted=wanted)
+    yield from address_changes(link.mac, originals.mac, field="mac", held=held)
     if originals.broadcast and link.broadcast != originals.broadcast:
         yield "broadcast", SetLink(change=LinkChange(broadcast=originals.broadcast))
 

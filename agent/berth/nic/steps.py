@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -18,6 +18,14 @@ from berth.host.netlink.linkrequest import LinkChange
 from berth.host.netlink.neighbor import Neighbor
 from berth.host.netlink.route import Route
 from berth.host.netlink.rule import Rule
+from berth.host.netlink.vf import VfChange
+from berth.nic.vf import VfSeat
+
+FEATURE: Final = "feature/"
+"""Before the name of a feature among ethtool's switches."""
+
+FLAG: Final = "flag/"
+"""Before the name of a driver's own flag among them."""
 
 
 class Place(Enum):
@@ -131,13 +139,46 @@ class PutSwitches:
 
     Attributes:
         values: By ``feature/<name>`` and ``flag/<name>``.
+        strictly: What the device cannot have now is a fault; else it has it as soon as it can.
     """
 
     values: Mapping[str, bool]
+    strictly: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class SetVf:
+    """Set one administrative value of a virtual function, at home and through its PF."""
+
+    seat: VfSeat
+    change: VfChange
+
+
+@attrs.frozen(kw_only=True)
+class MakeVrf:
+    """Make a VRF in the pod, set up; one that is there counts as made."""
+
+    name: str
+    table: int
+
+
+@attrs.frozen(kw_only=True)
+class JoinVrf:
+    """Put the link into a VRF of the pod."""
+
+    name: str
+
+
+@attrs.frozen(kw_only=True)
+class DropVrf:
+    """Remove a VRF from the pod; its links stay."""
+
+    name: str
 
 
 Change: TypeAlias = (
     "SetLink | Altnames | MoveAway | MakeChild | RemoveLink | PutAddress | DropAddress"
+    " | SetVf | MakeVrf | JoinVrf | DropVrf"
     " | PutRoute | PutRule | DropRule | PutNeighbor | PutSettings | PutSwitches"
 )
 

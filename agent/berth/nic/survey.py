@@ -47,6 +47,7 @@ class Found:
         pf: The physical function of a VF.
         pf_link: That function's link, when it is here.
         stands_for: What a representor stands for, as its port name says; empty for others.
+        soft_rdma: Names of RDMA devices that software makes of its link.
         alike: Another link of the function says the same of itself, so neither can be known again.
     """
 
@@ -59,7 +60,17 @@ class Found:
     pf_link: Link | None = None
     called: str = ""
     stands_for: str = ""
+    soft_rdma: tuple[str, ...] = ()
     alike: bool = False
+
+    def rdma_in(self, group: NicGroup) -> tuple[str, ...]:
+        """Names of the RDMA devices that go with it.
+
+        One that software makes vanishes when its link moves (seen with rdma_rxe on 6.12), so only
+        a parent that stays has it.
+        """
+        own = self.function.rdma if self.function is not None else ()
+        return (*own, *self.soft_rdma) if group.mode is NicMode.SHARED else own
 
     @property
     def function_driver(self) -> str:
@@ -123,7 +134,12 @@ def survey(
     ]
     several = {identity.partition("/")[0] for identity in known if "/" in identity}
     pci = [found for function in functions for found in _pci(function, topology, several)]
-    return *pci, *_others(topology, groups, known)
+    return tuple(_with_soft(found, topology) for found in (*pci, *_others(topology, groups, known)))
+
+
+def _with_soft(found: Found, topology: Topology) -> Found:
+    soft = topology.scan.soft_rdma.get(found.link.name, ()) if found.link is not None else ()
+    return attrs.evolve(found, soft_rdma=soft) if soft else found
 
 
 def groups_of(found: Found, groups: Iterable[NicGroup]) -> tuple[NicGroup, ...]:
@@ -251,7 +267,7 @@ def _fits(found: Found, match: NicMatch) -> bool:
             _among(function.numa_node, match.numa),
             _among(function.pcie_root, match.pcie_root),
             _among(function.acpi_index, match.acpi_index),
-            match.rdma is None or match.rdma == bool(function.rdma),
+            match.rdma is None or match.rdma == bool(function.rdma or found.soft_rdma),
         )
     )
 

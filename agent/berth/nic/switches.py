@@ -19,13 +19,13 @@ from berth.host.netlink.generic import (
     parse_family,
     parse_features,
     parse_private_flags,
+    parse_refused_features,
     set_features,
     set_private_flags,
 )
 from berth.host.netlink.socket import NETLINK_GENERIC, Netlink, Sender
+from berth.nic.steps import FEATURE, FLAG
 
-_FLAG: Final = "flag/"
-_FEATURE: Final = "feature/"
 _NONE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOENT})
 
 
@@ -42,24 +42,46 @@ def read_switches(index: int, *, send: Sender) -> dict[str, bool]:
             if error.errno in _NONE:
                 return {}
             raise
-        found = {f"{_FEATURE}{n}": n in features.wanted for n in sorted(features.changeable)}
+        found = {f"{FEATURE}{n}": n in features.wanted for n in sorted(features.changeable)}
         return {**found, **_flags(netlink, family, index)}
 
 
 def write_switches(index: int, values: Mapping[str, bool], *, send: Sender) -> None:
+    """Turn switches, all of them.
+
+    Raises:
+        HostError: The driver refused, or the device cannot have a feature as it is.
+    """
+    refused = leave_switches(index, values, send=send)
+    if refused:
+        raise HostError(
+            f"link {index}",
+            f"does not take {', '.join(sorted(refused))}",
+            rule="a feature may need another one, or the device lacks it",
+            mend="drop it",
+            errno=errno.EOPNOTSUPP,
+        )
+
+
+def leave_switches(index: int, values: Mapping[str, bool], *, send: Sender) -> frozenset[str]:
     """Turn switches; what a device cannot have now it has as soon as it can.
+
+    Returns:
+        Features that the device has not as they were asked for.
 
     Raises:
         HostError: The driver refused.
     """
-    features = _named(_FEATURE, values)
-    flags = _named(_FLAG, values)
+    features = _named(FEATURE, values)
+    flags = _named(FLAG, values)
     with Netlink(NETLINK_GENERIC, send=send) as netlink:
         family = _family(netlink)
         if flags:
             netlink.request(set_private_flags(family, index, flags))
-        if features:
-            netlink.request(set_features(family, index, features))
+        if not features:
+            return frozenset()
+        answers = netlink.request(set_features(family, index, features))
+        return frozenset().union(*map(parse_refused_features, answers))
 
 
 def _family(netlink: Netlink) -> int:
@@ -73,7 +95,7 @@ def _flags(netlink: Netlink, family: int, index: int) -> dict[str, bool]:
         if error.errno in _NONE:
             return {}
         raise
-    return {f"{_FLAG}{name}": on for name, on in parse_private_flags(answer).items()}
+    return {f"{FLAG}{name}": on for name, on in parse_private_flags(answer).items()}
 
 
 def _named(prefix: str, values: Mapping[str, bool]) -> dict[str, bool]:

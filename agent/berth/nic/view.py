@@ -23,7 +23,9 @@ from berth.host.netlink.route import (
     RTPROT_REDIRECT,
     Route,
 )
+from berth.host.netlink.vf import Vf
 from berth.nic.record import Originals
+from berth.nic.vf import own_values
 
 KEPT_FLAGS: Final = IFF_UP | IFF_PROMISC | IFF_ALLMULTI | IFF_NOARP | IFF_MULTICAST
 """Flags of a link that somebody set; the others are the kernel's findings."""
@@ -41,6 +43,8 @@ class View:
         fresh: What a new link at home gets of them; empty in a pod.
         switches: What ethtool can turn of it, by ``feature/<name>`` and ``flag/<name>``; empty in a
             pod.
+        vf: At home, what its PF shows of a VF.
+        master: In a pod, the link that it is a port of; ``None`` for none.
     """
 
     link: Link
@@ -50,6 +54,8 @@ class View:
     sysctls: Mapping[str, int] = attrs.field(factory=dict)
     fresh: Mapping[str, int] = attrs.field(factory=dict)
     switches: Mapping[str, bool] = attrs.field(factory=dict)
+    vf: Vf | None = None
+    master: Link | None = None
 
     @property
     def own_addresses(self) -> tuple[Address, ...]:
@@ -67,11 +73,14 @@ class View:
         return tuple(n for n in self.neighbors if n.permanent)
 
 
-def take_originals(view: View, *, driver: str = "", name: str = "") -> Originals:
+def take_originals(
+    view: View, *, driver: str = "", name: str = "", made_up: bool = False
+) -> Originals:
     """What must stand again when the link has come home, from how it is now.
 
     Args:
         name: Its own name, where it has another one now for want of it.
+        made_up: Its driver made up its hardware address.
     """
     link = view.link
     return Originals(
@@ -96,4 +105,5 @@ def take_originals(view: View, *, driver: str = "", name: str = "") -> Originals
         switches=dict(view.switches),
         xdp_program_id=link.xdp.program_id if link.xdp else 0,
         driver=driver,
+        vf=own_values(view.vf, link, made_up=made_up) if view.vf is not None else None,
     )

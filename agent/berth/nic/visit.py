@@ -98,7 +98,7 @@ def _in_pod(record: NicRecord, send: Sender) -> LinkSight:
 
 def _seen(spaces: Namespaces, record: NicRecord, link: Link, nsid: int) -> LinkSight:
     view = look(spaces.pod, link)
-    fields = [step.field for step in plan.settle(record.config, view)]
+    fields = [step.field for step in plan.settle(record.config_there, view)]
     return LinkSight(
         link=link,
         nsid=nsid,

@@ -7,18 +7,21 @@ from typing import Final
 
 import attrs
 
+from berth.config.nicgroup import Scrub
 from berth.gpu.vfioconfig import ways_in
 from berth.model.claim import Claim, DeviceResult
-from berth.model.device import Attribute
+from berth.model.device import Attribute, NicKind
+from berth.model.edits import DeviceNode
 from berth.model.peripheral import VFIO_GPU, Peripheral
 from berth.nic.config.devicefacts import HostFacts, Target
 from berth.nic.config.group import GroupPolicy
 from berth.nic.config.pod import assign_names
 from berth.nic.config.resolve import resolve, wished_names
-from berth.nic.config.values import AttachMode, ResolvedNic
+from berth.nic.config.values import AttachMode, NicConfig, RdmaUse, ResolvedNic
 from berth.nic.facts import Home
 from berth.nic.record import NicRecord
 from berth.node.admission import Admitted
+from berth.node.nicholders import children_of
 from berth.node.record import ClaimRecord, HeldDevice
 from berth.node.snapshot import Snapshot
 from berth.vfio.binding import Binding
@@ -68,7 +71,9 @@ def draft(
             targets=admitted.targets,
             policies=settings.policies,
             driver=settings.driver,
-            host=HostFacts(hardware_addrs=_hardware_addrs(snapshot, others)),
+            host=HostFacts(
+                hardware_addrs=_hardware_addrs(snapshot, others), children=children_of(others)
+            ),
             others=_same_pod(claim, others),
             skip_names=_names_of_siblings(
                 claim, siblings, snapshot, settings=settings, others=others
@@ -134,8 +139,13 @@ def _held(
         return held
     nic = _nic(wish, snapshot, settings)
     if wish.mode is not AttachMode.VFIO:
-        return attrs.evolve(held, nic=nic)
+        return attrs.evolve(held, nic=nic, nodes=_rdma_nodes(wish, snapshot))
     return attrs.evolve(held, link=nic, binding=_binding(wish, snapshot, settings))
+
+
+def _rdma_nodes(wish: ResolvedNic, snapshot: Snapshot) -> tuple[DeviceNode, ...]:
+    wanted = wish.config.rdma is not RdmaUse.NONE and snapshot.facts[wish.device].shares_rdma
+    return snapshot.rdma.get(wish.device, ()) if wanted else ()
 
 
 def _binding(wish: ResolvedNic, snapshot: Snapshot, settings: Settings) -> Binding:
@@ -177,8 +187,16 @@ def _nic(wish: ResolvedNic, snapshot: Snapshot, settings: Settings) -> NicRecord
         config=wish.config,
         boot_id=settings.boot_id,
         parent_device=home.parent_device,
-        parent_index=home.index if wish.mode is AttachMode.MACVLAN else 0,
+        parent_index=home.index if wish.mode.is_child else 0,
+        seat=home.seat,
+        scrub=is_scrubbed(wish.config, nic.kind, settings.policies[nic.group].scrub),
     )
+
+
+def is_scrubbed(config: NicConfig, kind: NicKind, scrub: Scrub) -> bool:
+    """Whether a NIC's driver is bound anew when it comes home: a PF's would end its VFs."""
+    moved = config.mode is AttachMode.MOVE and kind is NicKind.VF
+    return moved and scrub is Scrub.REBIND
 
 
 def _names_of_siblings(

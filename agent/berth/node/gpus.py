@@ -271,8 +271,9 @@ class Gpus:
                 self._gpus = tuple(early)
                 await self._tell(bus, _PROBING)
         (found,) = walks
+        silences = await nvml.silences()
         self._gpus, self._driver = found.gpus, found.driver
-        self._mute = nameless(nvml.silences()) is not None
+        self._mute = nameless(silences) is not None
         await self._tell(bus, state.value if found.driver is not None else _PROBING)
         self._nvlinks.see(nvml, found.gpus, found.driver)
         self._tool.see(found.gpus, found.driver, self._table.cdi.source)

@@ -302,7 +302,7 @@ class GpuWatch:
                 deadline_s=one.terms.deadline_s,
                 within_s=min(REOPEN_S, one.terms.timeout_s / 3),
             )
-            why = self._take(one, answer, nvml)
+            why = await self._take(one, answer, nvml)
         if self._watched.get(one.condition.subject) is not one:
             # What this one had is no word on the one that is there.
             return Unanswerable(why="another card has come into its place")
@@ -321,15 +321,14 @@ class GpuWatch:
             before = rebound if anew else lambda condition: condition
             self._change(one, lambda condition: attrs.evolve(before(condition), gone=gone))
 
-    def _take(self, one: _Watched, answer: Probe | Refusal | NoAnswer, nvml: Nvml) -> str:
+    async def _take(self, one: _Watched, answer: Probe | Refusal | NoAnswer, nvml: Nvml) -> str:
         """Take the answer to a probe.
 
         Returns:
             Why it is none; empty when it is one.
         """
-        now_s = trio.current_time()
         if isinstance(answer, NoAnswer):
-            return self._take_silence(one, nvml.silences().get(one.layout.address))
+            return self._take_silence(one, (await nvml.silences()).get(one.layout.address))
         if is_closed(answer):
             finding = session_finding(nvml.session)
             if finding is None:
@@ -337,10 +336,10 @@ class GpuWatch:
             self._change(one, lambda condition: attrs.evolve(condition, plight=finding))
             return ""
         listed = not isinstance(answer, Refusal) or answer.code != UNLISTED
-        silence = None if listed else nameless(nvml.silences())
+        silence = None if listed else nameless(await nvml.silences())
         if silence is not None:
             return self._take_silence(one, silence)
-        self._change(one, partial(answered, answer=answer, now_s=now_s))
+        self._change(one, partial(answered, answer=answer, now_s=trio.current_time()))
         self._stirred.set()
         return "" if listed or one.condition.plight is not None else "NVML does not list it yet"
 

@@ -256,7 +256,7 @@ class Health:
         """Fold what came, have it written, and tell it."""
         self._stirred = trio.Event()
         is_news = self._cases.fold(self._now())
-        if self._file is not None and self._file.is_behind(self._cases.courses, self._now()):
+        if self._file is not None and self._file.is_behind(self._cases.courses):
             await self._note_down(self._file)
         now = self._now()
         is_news = self._cases.fold(now) or is_news

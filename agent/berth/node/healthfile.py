@@ -16,7 +16,7 @@ import trio
 
 from berth.errors import BerthError, HostError
 from berth.health.course import Course, Moment
-from berth.health.document import KeptCourses, from_bytes, kept_of, recalled, same, to_bytes
+from berth.health.document import from_bytes, kept_of, recalled, same, to_bytes
 from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
@@ -47,7 +47,7 @@ class HealthFile:
     def __init__(self, folder: Path, *, boot_id: str) -> None:
         self._folder = Folder(folder)
         self._boot_id = boot_id
-        self._written: KeptCourses | None = None
+        self._written: dict[str, Course] | None = None
         self._writing = trio.Lock()
         self._wanted = trio.Event()
         self._tries: Latest[int] = Latest(0)
@@ -80,18 +80,29 @@ class HealthFile:
             aside = await self._set_aside()
             _log.warning("what spoke against devices is lost", reason=error, file=aside)
             return {}
-        self._written = kept if kept.boot_id == self._boot_id else None
-        return recalled(kept, boot_id=self._boot_id, at=at)
+        found = recalled(kept, boot_id=self._boot_id, at=at)
+        self._written = dict(found) if kept.boot_id == self._boot_id else None
+        return found
 
     def want(self) -> None:
         """Have it written as soon as the disk may be written again."""
         self._wanted.set()
 
-    def is_behind(self, courses: Mapping[str, Course], at: Moment) -> bool:
-        """Whether the file tells less or other than this."""
-        if self._written is None and not any(course.causes for course in courses.values()):
-            return False
-        return not same(self._written, kept_of(courses, boot_id=self._boot_id, at=at))
+    def is_behind(self, courses: Mapping[str, Course]) -> bool:
+        """Whether the file tells less or other than this.
+
+        It is asked at each change of any device, so a course that is still the same object is not
+        looked into.
+        """
+        speaking = _speaking(courses)
+        written = self._written
+        if written is None or written.keys() != speaking.keys():
+            return bool(written or speaking)
+        for subject, course in speaking.items():
+            if not same(written[subject], course):
+                return True
+            written[subject] = course
+        return False
 
     async def run(
         self, known: Callable[[], Mapping[str, Course]], now: Callable[[], Moment]
@@ -111,7 +122,7 @@ class HealthFile:
                 self._rests = False
         finally:
             with trio.move_on_after(LAST_S, shield=True):
-                if self.is_behind(known(), now()):
+                if self.is_behind(known()):
                     await self._write_or_note(known, now())
 
     async def wait_tried(self) -> None:
@@ -129,11 +140,12 @@ class HealthFile:
             HostError: The disk refused; the old file stays.
         """
         async with self._writing:
-            kept = kept_of(known(), boot_id=self._boot_id, at=at)
+            courses = _speaking(known())
+            kept = kept_of(courses, boot_id=self._boot_id, at=at)
             with trio.CancelScope(shield=True):
                 await self._folder.make()
                 await self._folder.write(NAME, to_bytes(kept))
-            self._written = kept
+            self._written = courses
             self._refused = False
 
     async def _write_or_note(self, known: Callable[[], Mapping[str, Course]], at: Moment) -> None:
@@ -153,3 +165,8 @@ class HealthFile:
             return f"kept as {await self._folder.quarantine(NAME)}"
         except HostError as error:
             return f"left where it is: {error}"
+
+
+def _speaking(courses: Mapping[str, Course]) -> dict[str, Course]:
+    """Those against which something speaks: no others are written down."""
+    return {subject: course for subject, course in courses.items() if course.causes}

@@ -20,6 +20,7 @@ import attrs
 import trio
 
 from berth.errors import BerthError
+from berth.host.driverbind import DriverCalls, DriverFiles
 from berth.host.netlink.socket import Sender, send_now
 from berth.model.meter import Tally, Timing
 from berth.nic import homecoming
@@ -27,6 +28,7 @@ from berth.nic.homecoming import Homecoming
 from berth.nic.record import NicRecord, Stage
 from berth.node.homenames import HomeNames
 from berth.node.nicholders import NicHolder, NicHolders, nics_of
+from berth.node.scrubs import Scrubs
 from berth.runtime.backoff import BackOff
 from berth.runtime.logs import get_log
 from berth.runtime.threads import run_in_thread
@@ -68,6 +70,7 @@ class Homeward:
         exists: Whether the device of an identity is still in the machine; blocks.
         renumbered: Called with its holder's UID, old and new identity, when a virtual link came
             home under another index.
+        drivers: Where drivers are changed; ``None`` for the machine's.
         send: The seam of crash tests.
 
     Attributes:
@@ -82,6 +85,7 @@ class Homeward:
         *,
         exists: Callable[[str], bool],
         renumbered: Callable[[str, str, str], None],
+        drivers: DriverFiles | None = None,
         send: Sender = send_now,
     ) -> None:
         self.moves = Tally("direction", "result")
@@ -91,6 +95,11 @@ class Homeward:
         self._exists = exists
         self._renumbered = renumbered
         self._send = send
+        self._scrubs = Scrubs(
+            records,
+            bring_home=self._bring_home,
+            calls=DriverCalls(drivers, returned=self.look_again),
+        )
         self._retries: dict[tuple[str, int], _Retry] = {}
         self._due = trio.Event()
         self._stirred = False
@@ -151,7 +160,7 @@ class Homeward:
             Its record of now; it is still lent, whatever became of it.
         """
         with trio.CancelScope(shield=True):
-            result = await run_in_thread("nics", homecoming.bring_home, nic, send=self._send)
+            result = await self._bring_home(nic)
         back = result.record
         if back.identity != nic.identity:
             self._renumbered(record.uid, nic.identity, back.identity)
@@ -161,7 +170,7 @@ class Homeward:
 
     async def _bring_one(self, record: NicHolder, index: int, nic: NicRecord) -> NicRecord:
         began = trio.current_time()
-        result = await run_in_thread("nics", homecoming.bring_home, nic, send=self._send)
+        result = await self._scrubs.bring(record, index, nic)
         self.seconds.observe(trio.current_time() - began, "home")
         back = result.record
         if back.stage is Stage.RETURNING and await self._is_gone(nic):
@@ -174,6 +183,9 @@ class Homeward:
         if back.stage is Stage.HOME:
             await self._names.note(back)
         return back
+
+    async def _bring_home(self, nic: NicRecord) -> Homecoming:
+        return await run_in_thread("nics", homecoming.bring_home, nic, send=self._send)
 
     async def _is_gone(self, nic: NicRecord) -> bool:
         try:

@@ -7,11 +7,13 @@ have NICs in them, whose they are.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import TypeAlias, TypeVar
 
 import trio
 
+from berth.nic.config.children import child_of
+from berth.nic.config.devicefacts import Child
 from berth.nic.record import NicRecord
 from berth.node.given import Given
 from berth.node.record import ClaimRecord
@@ -91,3 +93,15 @@ def nics_of(record: NicHolder) -> Iterator[tuple[int, NicRecord]]:
     for index, nic in enumerate(record.nics):
         if nic is not None:
             yield index, nic
+
+
+def children_of(records: Iterable[NicHolder]) -> Mapping[str, tuple[Child, ...]]:
+    """Links that holders have, or will have, over each parent, by its identity."""
+    found: dict[str, list[Child]] = {}
+    for record in records:
+        holder = f"claim {record.claim}" if isinstance(record, ClaimRecord) else str(record.holder)
+        for _, nic in nics_of(record):
+            child = child_of(nic.config, holder)
+            if child is not None:
+                found.setdefault(nic.identity, []).append(child)
+    return {identity: tuple(children) for identity, children in found.items()}

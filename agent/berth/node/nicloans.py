@@ -28,12 +28,13 @@ from berth.model.peripheral import ABSENT, Peripheral
 from berth.nic.config.devicefacts import HostFacts, Target
 from berth.nic.config.group import policies_of
 from berth.nic.config.resolve import by_group
-from berth.nic.config.values import AttachMode, NicConfig
+from berth.nic.config.values import NicConfig
 from berth.nic.listing import KIND
 from berth.nic.record import NicRecord, Stage
 from berth.node.deviceinfofiles import DeviceInfoFiles
+from berth.node.drafting import is_scrubbed
 from berth.node.given import Given, GivenDevice
-from berth.node.nicholders import nics_of
+from berth.node.nicholders import children_of, nics_of
 from berth.node.reservation import Eyes
 from berth.node.shelf import Shelf
 from berth.node.snapshot import Snapshot
@@ -285,6 +286,7 @@ class NicLoans:
             config=NicConfig(),
             boot_id=self._boot_id,
             parent_device=home.parent_device if home is not None else "",
+            seat=home.seat if home is not None else None,
             stage=Stage.LENT,
         )
 
@@ -304,7 +306,10 @@ class NicLoans:
         config = by_group(
             Target(result=result, facts=facts),
             policy=self._policies[group.name],
-            host=HostFacts(hardware_addrs=snapshot.hardware_addrs),
+            host=HostFacts(
+                hardware_addrs=snapshot.hardware_addrs,
+                children=children_of(one for one in self._given.all() if one.uid != given.uid),
+            ),
             uid=given.uid,
         )
         return NicRecord(
@@ -314,7 +319,9 @@ class NicLoans:
             config=config,
             boot_id=self._boot_id,
             parent_device=home.parent_device,
-            parent_index=home.index if config.mode is not AttachMode.MOVE else 0,
+            parent_index=home.index if config.mode.is_child else 0,
+            seat=home.seat,
+            scrub=is_scrubbed(config, facts.kind, group.scrub),
         )
 
     def _homes(self, given: Given) -> tuple[int, ...]:

@@ -72,7 +72,7 @@ class Nvml(Protocol):
         """The same, for someone who cannot wait."""
         ...
 
-    def silences(self) -> Mapping[str, Silence]:
+    async def silences(self) -> Mapping[str, Silence]:
         """What the silence of GPUs means."""
         ...
 

@@ -13,7 +13,7 @@ import attrs
 
 from berth.model.claim import ClaimRef, Consumer, DeviceResult, NetworkData
 from berth.model.device import Attribute
-from berth.model.edits import Edits, joined
+from berth.model.edits import DeviceNode, Edits, joined
 from berth.model.peripheral import Peripheral
 from berth.nic.record import NicRecord, Stage
 from berth.vfio.binding import Binding
@@ -42,6 +42,7 @@ class HeldDevice:
         binding: How its function is bound to vfio-pci; ``None`` for what its own driver keeps.
         link: Of a NIC that is bound so, how its link is at home; it is put back as it was when its
             driver has it again.
+        nodes: Of a NIC: the nodes of its RDMA devices, which its containers get.
         told: How the metadata says that the NIC looks in its pod; ``None`` before it was there.
     """
 
@@ -55,6 +56,7 @@ class HeldDevice:
     peripheral: Peripheral | None = None
     binding: Binding | None = None
     link: NicRecord | None = None
+    nodes: tuple[DeviceNode, ...] = ()
     told: NetworkData | None = None
 
     @property
@@ -85,7 +87,9 @@ class HeldDevice:
     def edits(self) -> Edits:
         """What its containers get of it alone."""
         own = self.peripheral.edits if self.peripheral is not None else Edits()
-        return joined((own, Edits(nodes=self.binding.nodes))) if self.binding is not None else own
+        bound = self.binding.nodes if self.binding is not None else ()
+        nodes = (*bound, *self.nodes)
+        return joined((own, Edits(nodes=nodes))) if nodes else own
 
     @property
     def is_told(self) -> bool:

@@ -199,6 +199,8 @@ def _after_reboot(nic: NicRecord) -> NicRecord:
         network=None,
         carrier=False,
         fault="",
+        vrf_table=0,
+        scrub_step=None,
         duplicates=(),
         home_name="",
     )

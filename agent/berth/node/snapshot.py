@@ -17,9 +17,11 @@ import attrs
 from berth.health.taints import FAULT, NO_SCHEDULE
 from berth.host.scan import HostScan
 from berth.model.device import RESTORE_FAILED, Exclusion, NicMode, Taint
+from berth.model.edits import DeviceNode
 from berth.model.inventory import Inventory
 from berth.model.names import printable
 from berth.model.peripheral import Peripheral
+from berth.nic.access import rdma_of
 from berth.nic.attributes import Subject
 from berth.nic.config.devicefacts import DeviceFacts
 from berth.nic.exclusion import Circumstances
@@ -44,6 +46,7 @@ class Snapshot:
         facts: By slice name, for NICs that a group takes and whose link is known.
         homes: Where the link of each NIC is, by slice name.
         hardware_addrs: Addresses in use on the host, and by whom.
+        rdma: Nodes of each NIC's RDMA devices, by slice name.
     """
 
     inventory: Inventory
@@ -51,6 +54,7 @@ class Snapshot:
     homes: Mapping[str, Home]
     hardware_addrs: Mapping[str, str]
     memory: Memory
+    rdma: Mapping[str, tuple[DeviceNode, ...]] = attrs.field(factory=dict)
 
 
 def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
@@ -105,6 +109,11 @@ def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
             topology, {_index(one.found): one.found.identity for one in seen}
         ),
         memory=_remember(seen, memory),
+        rdma={
+            one.name: nodes
+            for one in seen
+            if one.group is not None and (nodes := rdma_of(one.found, one.group, scan.nodes).nodes)
+        },
     )
 
 

@@ -1,8 +1,9 @@
 """Keeps what the machine has beside NICs: looks when a device comes or goes, and tells.
 
 Device events come in bursts, and the kernel's before udev has made links and set properties; so a
-look follows a short time after the last one. Events can be lost, and some file systems tell none:
-while a group names paths with wildcards, a slow look goes on beside.
+look follows a short time after the last one. Nodes that a program makes or removes have no such
+events, so the folders are watched in which they lie or should lie. Events can be lost, and some
+file systems tell none: while a group names paths with wildcards, a slow look goes on beside.
 
 Source: gpu-and-health.md §4 (hotplug).
 """
@@ -10,27 +11,30 @@ Source: gpu-and-health.md §4 (hotplug).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, ParamSpec, Protocol, TypeVar
 
 import trio
 
 from berth.config.generic import GenericGroup
-from berth.errors import BerthError
+from berth.errors import BerthError, HostError
 from berth.generic.identity import Memory, forgotten, owner
 from berth.generic.matching import wanted
 from berth.generic.survey import survey
 from berth.host.devnodes import NodeReader
-from berth.host.nodefacts import NodeScan, Wanted
+from berth.host.nodefacts import DEV, NodeScan, Wanted
 from berth.host.uevents import UeventMonitor, every_subsystem
 from berth.model.meter import Tally
+from berth.model.pathglob import PathGlob
 from berth.model.peripheral import Door, Peripheral
 from berth.node.document import memory_from_bytes, to_bytes
 from berth.node.kept import Kept
 from berth.runtime.backoff import BackOff
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
+from berth.runtime.pathwatch import watch_paths
 from berth.runtime.threads import run_in_thread
 
 P = ParamSpec("P")
@@ -44,6 +48,8 @@ BURST_S: Final = 1.0
 
 RESCAN_S: Final = 60.0
 """Between two looks that nobody asked for, while paths have wildcards."""
+
+_NOWHERE: Final[tuple[frozenset[str], frozenset[PathGlob]]] = (frozenset(), frozenset())
 
 FILE: Final = "stock.json"
 """What one life leaves to the next, in the state folder."""
@@ -85,6 +91,26 @@ class Aside(Protocol):
         ...
 
 
+class Changes(Protocol):
+    """Whoever sees names come and go."""
+
+    def aim(self, paths: Iterable[str], globs: Iterable[PathGlob]) -> None:
+        """Watch these from now on."""
+        ...
+
+    async def wait_next(self) -> None:
+        """Wait until one did."""
+        ...
+
+
+class Watchers(Protocol):
+    """Makes whoever sees names come and go, for a block."""
+
+    def __call__(self) -> AbstractContextManager[Changes]:
+        """As `berth.runtime.pathwatch.watch_paths` does."""
+        ...
+
+
 def _listen() -> Events:
     return UeventMonitor(every_subsystem())
 
@@ -100,6 +126,7 @@ class Stock:
             and which serial numbers are no identity; ``None`` to keep nothing.
         reader: Reads the machine's device nodes.
         listen: Makes a monitor of device events.
+        watch: Sees names come and go in folders.
         aside: Runs what blocks; tests with a clock of their own run it at once.
 
     Attributes:
@@ -118,6 +145,7 @@ class Stock:
         folder: Path | None = None,
         reader: Reads | None = None,
         listen: Monitors = _listen,
+        watch: Watchers = watch_paths,
         aside: Aside = run_in_thread,
     ) -> None:
         self.peripherals: Latest[tuple[Peripheral, ...]] = Latest(())
@@ -129,6 +157,9 @@ class Stock:
         self._auto = auto
         self._reader = reader or NodeReader()
         self._listen = listen
+        self._watch = watch
+        self._changes: Changes | None = None
+        self._aimed = _NOWHERE
         self._aside = aside
         self._memory = Kept(
             Memory(),
@@ -157,6 +188,7 @@ class Stock:
         self.commands.set(found.commands)
         self.peripherals.set(found.peripherals)
         self.warnings.set(found.warnings)
+        self._aim()
 
     def look_again(self) -> None:
         """Something changed; a look follows soon. Never blocks."""
@@ -193,6 +225,7 @@ class Stock:
         async with trio.open_nursery() as nursery:
             await self._memory.recall()
             nursery.start_soon(self._follow_events)
+            nursery.start_soon(self._follow_names)
             await self._try_look()
             task_status.started()
             while True:
@@ -221,8 +254,9 @@ class Stock:
 
     def _rescan_s(self) -> float:
         """Until the next look that nobody asked for."""
-        globs = (glob for group in self._groups for glob in group.match.path)
-        return RESCAN_S if any(glob.wildcards for glob in globs) else math.inf
+        globs = [glob for group in self._groups for glob in group.match.path]
+        seen = self._changes is not None and not any(glob.wildcards for glob in globs)
+        return math.inf if seen or not globs else RESCAN_S
 
     async def _follow_events(self) -> None:
         """Hear of devices while there are groups; what breaks is opened anew."""
@@ -242,3 +276,38 @@ class Stock:
                 backoff, delay_s = backoff.next_delay()
                 _log.warning("device events lost, listening anew", reason=error, in_s=delay_s)
                 await trio.sleep(delay_s)
+
+    async def _follow_names(self) -> None:
+        """Look when a name comes or goes where nodes lie or should lie."""
+        try:
+            with self._watch() as changes:
+                self._changes, self._aimed = changes, _NOWHERE
+                self._aim()
+                while self._changes is not None:
+                    await changes.wait_next()
+                    self.look_again()
+        except HostError as error:
+            self._tell_unwatched(error)
+        finally:
+            self._changes = None
+
+    def _aim(self) -> None:
+        """Have the folders watched in which nodes lie or should lie, where none can hang."""
+        nodes = (node for one in self.peripherals.get() for node in one.edits.nodes)
+        globs = wanted(self._groups).globs
+        aim = (
+            frozenset(node.host_path for node in nodes if node.host_path.startswith(DEV)),
+            frozenset(glob for glob in globs if glob.text.startswith(DEV)),
+        )
+        if self._changes is None or aim == self._aimed:
+            return
+        try:
+            self._changes.aim(*aim)
+            self._aimed = aim
+        except HostError as error:
+            self._changes = None
+            self._tell_unwatched(error)
+
+    def _tell_unwatched(self, error: HostError) -> None:
+        _log.warning("folders of nodes not watched, looking", reason=error, every_s=RESCAN_S)
+        self.look_again()

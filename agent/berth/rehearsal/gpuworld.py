@@ -7,6 +7,7 @@ The nodes have the numbers of NVIDIA's driver, and are opened by nobody.
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Final
 import attrs
 
 from berth.errors import HostError
-from berth.rehearsal.mounts import MS_NOEXEC, MS_NOSUID, bind, mount
+from berth.rehearsal.mounts import MS_NOEXEC, MS_NOSUID, bind, mount, unmount
 from berth.rehearsal.nvml import world as worlds
 from berth.rehearsal.nvml.build import build
 from berth.rehearsal.nvml.cards import whole
@@ -31,6 +32,8 @@ CARDS: Final = tuple(
 _FOLDER: Final = ROOT / "gpus"
 _DEV: Final = Path("/dev")
 _PCI: Final = Path("/sys/bus/pci/devices")
+_DEVICES: Final = Path("/proc/devices")
+_DRIVER: Final = Path("/proc/driver")
 _MAJOR: Final = 195
 _UVM_MAJOR: Final = 511
 _CONTROL: Final = (
@@ -77,6 +80,18 @@ def plug_in(cards: Sequence[Card] = CARDS) -> GpuWorld:
         environment={worlds.VARIABLE: str(told)},
         nodes={card.address: str(_DEV / f"nvidia{card.minor}") for card in cards},
     )
+
+
+def pull_out(cards: Sequence[Card] = CARDS) -> None:
+    """Take the GPUs away again; blocks.
+
+    Raises:
+        HostError: Something still uses what showed them.
+    """
+    for place in (_DEV, _DEVICES, _DRIVER):
+        unmount(place)
+    for card in cards:
+        shutil.rmtree(_PCI / card.address)
 
 
 def _cover_dev(cards: Iterable[Card]) -> None:
@@ -127,13 +142,13 @@ def _show_function(folder: Path, card: Card) -> None:
 
 
 def _cover_proc() -> None:
-    devices, driver = Path("/proc/devices"), _FOLDER / "driver"
+    driver = _FOLDER / "driver"
     # A machine with this driver has other numbers for some of it.
-    lines = devices.read_text(encoding="ascii").splitlines(keepends=True)
+    lines = _DEVICES.read_text(encoding="ascii").splitlines(keepends=True)
     text = "".join(line for line in lines if "nvidia" not in line)
     majors = f"{_MAJOR} nvidia-frontend\n{_UVM_MAJOR} nvidia-uvm\n"
     own = _FOLDER / "devices"
     own.write_text(text.replace("\nBlock devices:", f"{majors}\nBlock devices:"), encoding="ascii")
     (driver / "nvidia").mkdir(parents=True)
-    bind(own, devices)
-    bind(driver, Path("/proc/driver"))
+    bind(own, _DEVICES)
+    bind(driver, _DRIVER)

@@ -1,19 +1,23 @@
 """Worker threads for what blocks, a limiter per kind of work, and the once-only decision.
 
-A limiter per kind keeps a disk that hangs from taking the threads that netlink needs.
+A limiter per kind keeps a disk that hangs from taking the threads that netlink needs. Whoever waits
+for a thread waits until it is done, but at a stop nobody waits for ever: `end_waits_at`.
 """
 
 from __future__ import annotations
 
 import enum
 import functools
+import math
 import threading
 from collections.abc import Callable
 from typing import Final, ParamSpec, TypeVar
 
+import attrs
 import trio
 from trio.lowlevel import RunVar
 
+from berth.errors import HostError
 from berth.runtime.logs import get_log
 
 P = ParamSpec("P")
@@ -24,6 +28,17 @@ DEFAULT_TOTAL: Final = 4
 
 _log = get_log(__name__)
 _limiters: RunVar[dict[str, trio.CapacityLimiter]] = RunVar("berth-thread-limiters")
+
+
+@attrs.define(eq=False)
+class _Waits:
+    """Who waits for a thread in this run, and until when at most."""
+
+    end_s: float = math.inf
+    scopes: set[trio.CancelScope] = attrs.field(factory=set)
+
+
+_waits: RunVar[_Waits] = RunVar("berth-thread-waits")
 
 
 def thread_limiter(kind: str, *, total: int = DEFAULT_TOTAL) -> trio.CapacityLimiter:
@@ -47,10 +62,50 @@ async def run_in_thread(
     """Run a blocking function in a worker thread of its kind.
 
     A cancel is served only when the function has returned, so that nothing is left half done.
+
+    Raises:
+        HostError: It did not return before the time that `end_waits_at` set; the thread goes on.
     """
-    return await trio.to_thread.run_sync(
-        functools.partial(function, *args, **kwargs), limiter=thread_limiter(kind)
-    )
+    waits, results = _of_run(), []
+    async with thread_limiter(kind):
+        with trio.CancelScope(shield=True, deadline=waits.end_s) as scope:
+            waits.scopes.add(scope)
+            try:
+                results.append(
+                    await trio.to_thread.run_sync(
+                        functools.partial(function, *args, **kwargs),
+                        limiter=trio.CapacityLimiter(1),
+                        abandon_on_cancel=True,
+                    )
+                )
+            finally:
+                waits.scopes.discard(scope)
+    if not results:
+        raise HostError(kind, "gave no answer before the end")
+    return results[0]
+
+
+def end_waits_at(end_s: float) -> None:
+    """Let nobody in this run wait for a thread any longer than until then.
+
+    For the end of the process alone: what a thread does after it nobody learns.
+
+    Args:
+        end_s: On trio's clock; an earlier one that was told before holds.
+    """
+    waits = _of_run()
+    waits.end_s = min(waits.end_s, end_s)
+    for scope in waits.scopes:
+        scope.deadline = waits.end_s
+
+
+def _of_run() -> _Waits:
+    try:
+        return _waits.get()
+    except LookupError:
+        waits = _Waits()
+        _waits.set(waits)
+        return waits
 
 
 async def probe_threads() -> None:

@@ -10,13 +10,15 @@ from typing import Any
 import attrs
 import pytest
 
-from berth.errors import ClaimError, HostError
+from berth.errors import BerthError, ClaimError, HostError
 from berth.host.netlink.events import GROUP_LINK, EventSocket
 from berth.host.netlink.link import Link
-from berth.nic.attach import Budget, NotAttached, attach, verify
+from berth.host.netlink.socket import send_now
+from berth.nic.attach import Budget, NotAttached, attach, stage, verify
 from berth.nic.execute import inode_of
 from berth.nic.homecoming import bring_home, is_alive
 from berth.nic.record import NicRecord, Stage
+from berth.nic.switches import read_switches
 from berth.runtime.threads import Decision
 from tests.integration.nic.beds import (
     Bed,
@@ -302,6 +304,45 @@ def test_attach_with_a_small_mtu(bed: Bed) -> None:
     assert pod.link("net1").mtu == 900
     assert bring_home(there).record.stage is Stage.HOME
     assert bed.seen("v0") == before
+
+
+def test_attach_with_features_turned(bed: Bed) -> None:
+    """They are turned at home, travel with the link, and are as before when it is home again."""
+
+    link = bed.veth("v0")
+    before = read_switches(link.index, send=send_now)
+    wished = {"tx-tcp-segmentation": False, "rx-gro": not before["feature/rx-gro"]}
+    record = staged(link, config_of(ethtool={"features": wished}))
+    pod = bed.pod()
+    (there,) = attached(pod, record)
+    in_pod = pod.netns.run(lambda: read_switches(there.pod_index, send=send_now))
+
+    assert {name: in_pod[f"feature/{name}"] for name in wished} == wished
+    assert bring_home(there).record.stage is Stage.HOME
+    assert read_switches(link.index, send=send_now) == before
+
+
+@pytest.mark.parametrize(
+    ("features", "told"),
+    [
+        ({"rx-gor": True}, "the device has no feature rx-gor that can be turned"),
+        ({"loopback": False, "rx-gro": True}, "the device has no feature loopback that can be"),
+        (
+            {"tx-scatter-gather": False, "tx-tcp-segmentation": True},
+            "ethtool (v0): link {index}: does not take tx-tcp-segmentation: a feature may need",
+        ),
+    ],
+)
+def test_stage_with_features_that_cannot_be(bed: Bed, features: dict[str, bool], told: str) -> None:
+    """A name that is none, a feature that is fixed, one that needs another: each is named."""
+
+    link = bed.veth("v0")
+    record = reserved(link, config_of(ethtool={"features": features}))
+    with pytest.raises(BerthError) as caught:
+        stage(record)
+
+    assert told.format(index=link.index) in str(caught.value)
+    assert bring_home(record).record.stage is Stage.HOME
 
 
 def test_attach_again_changes_nothing(bed: Bed) -> None:

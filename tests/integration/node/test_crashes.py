@@ -137,6 +137,8 @@ def wish(number: int, *, child: bool) -> NicConfig:
         {"address": f"192.0.{number + 1}.5/24"},
         {"address": f"2001:db8:{number}::5/64"},
     ]
+    if not child:
+        more["ethtool"] = {"features": {"tx-tcp-segmentation": False}}
     interface: dict[str, Any] = {"mtu": 1400, "hardwareAddr": f"02:00:00:00:02:0{number}"}
     make = child_config_of if child else config_of
     return make(f"net{number}", interface=interface, **more)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,24 @@ from tests.integration.rehearsal.players import schedule, start_pod, until
 CDI = Path("/run/cdi")
 FOLDERS = {"records": World.state / "claims", "cdi": CDI}
 FILLER = "filler"
+
+STOP_S = 18.0
+"""How long a stop may take (daemon.md §5)."""
+
+HANGING = """
+import os, pathlib, time
+
+sync = os.fsync
+
+def fsync(descriptor):
+    while pathlib.Path({hangs!r}).exists():
+        pathlib.Path({hung!r}).touch()
+        time.sleep(0.05)
+    sync(descriptor)
+
+os.fsync = fsync
+"""
+"""What makes a disk that hangs of one that does not, in any Python that finds it at its start."""
 
 
 def make_small(folder: Path) -> None:
@@ -140,3 +159,24 @@ async def test_unprepare_frees_the_nic_and_can_be_repeated(
     await checks.undone(stage, pod)
     await stage.pods.remove(pod)
     await start_pod(stage, "two")
+
+
+@pytest.mark.slow
+async def test_disk_that_hangs_holds_up_no_stop(stages: Stages, tmp_path: Path) -> None:
+    """The word on a sick device is half written when the daemon is told to stop, and stays so."""
+    hangs, hung, program = tmp_path / "hangs", tmp_path / "hung", tmp_path / "full-ok"
+    (tmp_path / "sitecustomize.py").write_text(HANGING.format(hangs=str(hangs), hung=str(hung)))
+    program.write_text(f"#!/bin/sh\ntest ! -e {hangs}\n")
+    program.chmod(0o755)
+    health = {"command": [str(program)], "interval_s": 1, "deadline_s": 5}
+    group = {"name": "full", "match": {"path": "/dev/full"}, "health": health}
+    environment = {"PYTHONPATH": str(tmp_path)}
+    stage = await stages(0, config={"generic": [group]}, environment=environment, start=False)
+    await stage.start()
+
+    hangs.touch()
+    await until(hung.exists)
+    began = time.monotonic()
+    await stage.stop()
+
+    assert time.monotonic() - began < STOP_S

@@ -15,12 +15,16 @@ from berth.host.netlink.linkrequest import LinkChange
 from berth.host.netlink.neighbor import Neighbor
 from berth.host.netlink.route import RTNH_F_ONLINK, Hop, Route, mtu_metric
 from berth.host.netlink.rule import Rule
+from berth.host.netlink.vf import VfChange, VfRate, VfVlan
 from berth.nic.steps import (
     Altnames,
     Change,
     DropAddress,
     DropRule,
+    DropVrf,
+    JoinVrf,
     MakeChild,
+    MakeVrf,
     MoveAway,
     PutAddress,
     PutNeighbor,
@@ -30,9 +34,12 @@ from berth.nic.steps import (
     PutSwitches,
     RemoveLink,
     SetLink,
+    SetVf,
     Step,
 )
+from berth.nic.vf import VfSeat
 
+SEAT = VfSeat(pf="0000:41:00.0", index=3, number=2)
 ADDRESS = Address(index=0, ip=ip_interface("192.0.2.7/24"))
 RULE = Rule(family=2, priority=100, table=7)
 CASES: list[tuple[Change, str]] = [
@@ -73,9 +80,23 @@ CASES: list[tuple[Change, str]] = [
     ),
     (
         MakeChild(name="net1", kind=Vlan(id=7), change=LinkChange()),
-        "RTM_NEWLINK vlan net1 made in the pod",
+        "RTM_NEWLINK vlan (802.1q 7) net1 made in the pod",
     ),
     (RemoveLink(), "RTM_DELLINK"),
+    (MakeVrf(name="blue", table=1001), "RTM_NEWLINK vrf (table 1001) blue made, up"),
+    (JoinVrf(name="blue"), "RTM_NEWLINK into blue"),
+    (DropVrf(name="blue"), "RTM_DELLINK blue"),
+    *(
+        (SetVf(seat=SEAT, change=change), f"RTM_NEWLINK of PF 0000:41:00.0, VF 2: {told}")
+        for change, told in [
+            (VfChange(mac="02::1"), "address 02::1"),
+            (VfChange(vlan=VfVlan(id=7, qos=3)), "vlan 7 qos 3 proto 0x8100"),
+            (VfChange(rate=VfRate(max_mbps=100)), "min_tx_rate 0 max_tx_rate 100"),
+            (VfChange(link_state=1), "state enable"),
+            (VfChange(trust=True), "trust on"),
+            (VfChange(spoof_check=False), "spoofchk off"),
+        ]
+    ),
     (PutAddress(address=ADDRESS), "RTM_NEWADDR 192.0.2.7/24"),
     (
         PutAddress(

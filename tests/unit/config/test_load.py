@@ -61,7 +61,7 @@ claims_deny = ["rules"]
 [[nic.group]]
 name = "b"
 match = {}
-scrub = "rebind"
+scrub = "rebinds"
 health = { carrier = "x", timeout_s = 4.5 }
 """
 

@@ -153,14 +153,14 @@ def test_switches_of_the_table_are_read() -> None:
             ),
         ),
         (
-            'match.name = "a"\nscrub = "rebind"',
-            'scrub is "rebind", which is not available in this version: it must be "restore"',
+            'match.name = "a"\nmode = "shared"\nscrub = "rebind"',
+            'scrub is "rebind" with mode "shared": it goes with mode "exclusive"',
         ),
         (
             'match.name = "a"\nmode = "shared"\nshared.children = ["macvlan", "ipvlan"]',
             (
-                'shared.children holds "ipvlan", which is not available in this version: '
-                'it must be "macvlan"'
+                "shared.children holds macvlan and ipvlan: a parent carries only one of the two; "
+                "make two groups, with a parent each"
             ),
         ),
         (

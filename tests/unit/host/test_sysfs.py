@@ -85,6 +85,19 @@ def test_other_functions_are_left_out_unless_they_carry_links(tree: SysfsTree) -
     assert [f.address for f in tree.sysfs.functions({"0000:42:00.0"})] == [PF, "0000:42:00.0"]
 
 
+def test_soft_rdma_devices_by_their_link(tree: SysfsTree) -> None:
+    """Software that makes one says of which link; a device of hardware says none."""
+
+    tree.function("0000:41:00.0", rdma=("mlx5_0",))
+    for name in ("rxe1", "rxe0"):
+        folder = tree.root / "devices/virtual"
+        tree.rdma(name, folder)
+        (folder / "infiniband" / name / "parent").write_text("ens1\n")
+
+    assert tree.sysfs.soft_rdma() == {"ens1": ("rxe0", "rxe1")}
+    assert tree.sysfs.functions()[0].rdma == ("mlx5_0",)
+
+
 def test_rdma_device_makes_a_function_of_another_class_known(tree: SysfsTree) -> None:
     """Not every HCA says that it is a network controller."""
 

@@ -15,15 +15,18 @@ from berth.host.netlink.link import IFF_MULTICAST, IFF_UP, Link, Offload
 from berth.host.netlink.neighbor import Neighbor
 from berth.host.netlink.route import Hop, Route
 from berth.model.claim import ConfigSource
-from berth.nic.config import DeviceFacts
+from berth.nic.config import AttachMode, DeviceFacts, GroupPolicy
 from berth.nic.config.values import NicConfig
 from berth.nic.record import NicRecord, Originals, SandboxRef, Stage
 from berth.nic.steps import Step
 from berth.nic.view import View, take_originals
-from tests.unit.nic.config.claims import NIC, SHARED, entry, resolved
+from tests.unit.nic.config.claims import NIC, PARENT, SHARED, entry, resolved
 
 MAC = "02:00:00:00:00:01"
 GOLDEN = Path(__file__).parent / "golden" / "plan"
+OTHERS = attrs.evolve(PARENT, modes=(AttachMode.IPVLAN, AttachMode.VLAN))
+"""A group whose parents carry other children than macvlan."""
+
 SIZES = Offload(
     gso_max_size=65536, gro_max_size=65536, gso_ipv4_max_size=65536, gro_ipv4_max_size=65536
 )
@@ -53,11 +56,16 @@ def child_link_of(name: str = "net1", **more: Any) -> Link:
     return link_of(name, **{**values, "parent": 3, "parent_netnsid": 0, **more})
 
 
-def config_of(name: str = "net1", facts: DeviceFacts = NIC, **parameters: Any) -> NicConfig:
+def config_of(
+    name: str = "net1",
+    facts: DeviceFacts = NIC,
+    policy: GroupPolicy | None = None,
+    **parameters: Any,
+) -> NicConfig:
     """What becomes of a configuration, every default in it."""
     interface = {"name": name, **parameters.pop("interface", {})}
     wish = entry({"interface": interface, **parameters}, source=ConfigSource.CLASS)
-    return resolved(wish, facts=facts)[0].config
+    return resolved(wish, facts=facts, policy=policy)[0].config
 
 
 def child_config_of(name: str = "net1", **parameters: Any) -> NicConfig:

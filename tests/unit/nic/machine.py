@@ -21,6 +21,7 @@ from berth.host.netlink.link import Link
 from berth.host.netlink.neighbor import Neighbor
 from berth.host.netlink.nexthop import NextHop
 from berth.host.netlink.route import Hop, Route
+from berth.host.nicnodes import NicNodes
 from berth.host.scan import HostScan, NetDevice
 from berth.nic.topology import Topology
 from tests.sysfs_tree import SysfsTree
@@ -54,6 +55,8 @@ class Machine:
         self.ways: list[tuple[str, Route]] = []
         self.products: dict[str, str] = {}
         self.rdma_netns = ""
+        self.soft_rdma: dict[str, tuple[str, ...]] = {}
+        self.nodes = NicNodes()
         self._index = 1
         self.link("lo", flags=8)
 
@@ -130,6 +133,8 @@ class Machine:
             ways=tuple(self.ways),
             products=self.products,
             rdma_netns=self.rdma_netns,
+            soft_rdma=self.soft_rdma,
+            nodes=self.nodes,
         )
 
     def topology(self) -> Topology:

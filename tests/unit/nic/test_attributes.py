@@ -477,3 +477,16 @@ def test_held_device_tells_nothing_that_changes_by_itself(machine: Machine) -> N
 
     assert values["carrier"] is True
     assert keys_of("nic", table).kept(values)["carrier"] is False
+
+
+def test_soft_rdma_device_is_told_of_a_parent_alone(machine: Machine) -> None:
+    """It is the pod's while the link stays at home, and vanishes when that moves."""
+
+    machine.nic("ens1f0", PF)
+    machine.soft_rdma = {"ens1f0": ("rxe0",)}
+    parents = NicTable(groups=(group(vendor=("15b3",), mode=NicMode.SHARED),))
+    shared = _values(machine, "ens1f0", parents, rdma_netns="shared")
+    alone = _values(machine, "ens1f0", rdma_netns="shared")
+
+    assert (shared["rdma"], shared["rdmaDevice"], shared["rdmaNetns"]) == (True, "rxe0", "shared")
+    assert (alone["rdma"], alone["rdmaDevice"], alone["rdmaNetns"]) == (False, "", "")

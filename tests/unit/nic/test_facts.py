@@ -9,6 +9,7 @@ import pytest
 
 from berth.config.nicgroup import NicGroup
 from berth.host.netlink.address import IFA_F_NODAD, IFA_F_NOPREFIXROUTE, IFA_F_PERMANENT, Address
+from berth.host.netlink.kinds import Ipvlan, Macvlan, Vlan, Vxlan
 from berth.host.netlink.neighbor import Neighbor
 from berth.host.netlink.nexthop import NextHop
 from berth.host.netlink.route import (
@@ -19,11 +20,14 @@ from berth.host.netlink.route import (
     Route,
     mtu_metric,
 )
+from berth.host.nicnodes import NicNodes
 from berth.model.device import NicKind, NicMode
-from berth.nic.config.devicefacts import DeviceFacts, HomeSettings
+from berth.model.edits import DeviceNode, NodeType
+from berth.nic.config.devicefacts import Child, DeviceFacts, HomeSettings
 from berth.nic.config.values import AddressConfig, NeighborConfig, RouteConfig, RouteScope
 from berth.nic.facts import Home, device_facts, hardware_addrs, home_of
 from berth.nic.survey import Found, survey
+from berth.nic.vf import VfSeat
 from tests.unit.nic.machine import Machine, group
 
 PF = "0000:41:00.0"
@@ -81,6 +85,67 @@ def test_facts_of_a_vf_tell_its_pfs_mtu(machine: Machine) -> None:
 
     assert _facts(machine, "ens5f0v0").pf_mtu == 1400
     assert _facts(machine).pf_mtu == 0
+
+
+def test_home_of_a_vf_tells_where_it_hangs(machine: Machine) -> None:
+    """Its PF's address, that one's link of now, and its number; other NICs hang nowhere."""
+
+    machine.tree.function("0000:51:00.0", total_vfs=8)
+    pf = machine.nic("ens5f0", "0000:51:00.0")
+    machine.vf("ens5f0v0", "0000:51:10.0", pf="0000:51:00.0", number=3)
+    home, other = home_of(_found(machine, "ens5f0v0")), home_of(_found(machine))
+
+    assert home is not None
+    assert home.seat == VfSeat(pf="0000:51:00.0", index=pf.index, number=3)
+    assert other is not None
+    assert other.seat is None
+    machine.links.pop("ens5f0")
+    away = home_of(_found(machine, "ens5f0v0"))
+    assert away is not None
+    assert away.seat is None
+
+
+def test_facts_of_a_parent_tell_of_the_nodes_own_children(machine: Machine) -> None:
+    """Their kind, and what another child must not have or must have too."""
+
+    for name, kind, data in [
+        ("mv0", "macvlan", Macvlan()),
+        ("ipv0", "ipvlan", Ipvlan(mode="l3", isolation="vepa")),
+        ("lan7", "vlan", Vlan(id=7, protocol="802.1ad")),
+        ("tun0", "vxlan", Vxlan(id=7)),
+    ]:
+        machine.link(name, kind=kind, kind_data=data, parent="ens1f0")
+
+    assert _facts(machine).children == (
+        Child(kind="macvlan", holder="the node's mv0"),
+        Child(kind="ipvlan", sort=("l3", "vepa"), holder="the node's ipv0"),
+        Child(kind="vlan", sort=("7", "802.1ad"), holder="the node's lan7"),
+    )
+    assert _facts(machine, "ens2f0").children == ()
+
+
+def test_facts_tell_of_rdma_devices_and_what_they_lack(machine: Machine) -> None:
+    """A soft one is of a parent alone, since it vanishes when its link moves."""
+
+    uverbs, cm = "/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm"
+    machine.rdma_netns, machine.soft_rdma = "shared", {"ens1f0": ("rxe0",)}
+    machine.nodes = NicNodes(rdma={"rxe0": (uverbs,)}, known={uverbs: node(uverbs)})
+    shared = _facts(machine, mode=NicMode.SHARED)
+
+    assert (shared.rdma, shared.rdma_netns, shared.rdma_lacking) == (("rxe0",), "shared", (cm,))
+    assert shared.shares_rdma
+    assert _facts(machine).rdma == ()
+    assert not _facts(machine).shares_rdma
+    assert _facts(machine, mode=NicMode.VFIO).rdma_lacking == ()
+    machine.tree.rdma("mlx5_0", machine.tree.folder(PF))
+    machine.rdma_netns = "exclusive"
+    own = _facts(machine)
+    assert (own.rdma, own.rdma_lacking, own.shares_rdma) == (("mlx5_0",), (), False)
+
+
+def node(path: str) -> DeviceNode:
+    """A node as the machine has it."""
+    return DeviceNode(path=path, host_path=path, type=NodeType.CHAR, major=231, minor=192)
 
 
 def test_addresses_that_somebody_set_can_be_inherited(machine: Machine) -> None:

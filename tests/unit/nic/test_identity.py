@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import attrs
 
-from berth.host.netlink.kinds import Veth
+from berth.host.netlink.kinds import Ipvlan, Veth, Vlan
 from berth.nic.identity import find_home, find_in_pod, is_record_home
+from tests.unit.nic.config.claims import SHARED
 from tests.unit.nic.links import (
     MAC,
+    OTHERS,
     child_config_of,
     child_link_of,
     config_of,
@@ -145,3 +147,37 @@ def test_child_whose_address_the_kernel_chose() -> None:
     nic = record_of(None, config=config, parent_index=3)
 
     assert find_in_pod(nic, [child_link_of(mac=OTHER_MAC)]) == child_link_of(mac=OTHER_MAC)
+
+
+def test_child_of_a_vlan_by_its_number() -> None:
+    """It has its parent's address, as its sisters have, and another VLAN than they."""
+
+    config = config_of(facts=SHARED, policy=OTHERS, mode="vlan", vlan={"id": 7})
+    nic = record_of(None, config=config, parent_index=3)
+    ours = child_link_of(kind="vlan", kind_data=Vlan(id=7))
+    others = [
+        child_link_of("a", index=6, kind="vlan", kind_data=Vlan(id=8)),
+        child_link_of("b", index=7, kind="vlan", kind_data=Vlan(id=7, protocol="802.1ad")),
+        child_link_of("c", index=8),
+    ]
+
+    assert find_in_pod(nic, [*others, ours]) == ours
+    assert find_in_pod(attrs.evolve(nic, pod_index=6), others) is None
+
+
+def test_child_of_ipvlan_by_its_name_before_it_was_seen() -> None:
+    """Children of one parent have one address; in a pod they are told apart by what we called them.
+
+    Once it was seen there its index counts, and the pod may rename it.
+    """
+
+    config = config_of(facts=SHARED, policy=OTHERS, mode="ipvlan")
+    nic = record_of(None, config=config, parent_index=3)
+    ours = child_link_of("net1", kind="ipvlan", kind_data=Ipvlan())
+    sister = child_link_of("net2", index=6, kind="ipvlan", kind_data=Ipvlan())
+    renamed = attrs.evolve(ours, name="app0")
+
+    assert find_in_pod(nic, [sister, ours]) == ours
+    assert find_in_pod(nic, [sister]) is None
+    assert find_in_pod(nic, [sister, renamed]) is None
+    assert find_in_pod(attrs.evolve(nic, pod_index=5), [sister, renamed]) == renamed

@@ -9,20 +9,35 @@ import pytest
 
 from berth.errors import ClaimError
 from berth.host.netlink.address import IFA_F_DADFAILED, IFA_F_PERMANENT
+from berth.host.netlink.kinds import Ipvlan, KindData, Vlan
 from berth.host.netlink.link import IFF_ALLMULTI, IFF_MULTICAST, IFF_PROMISC, IFF_UP
+from berth.host.netlink.vf import Vf
+from berth.model.device import NicKind
 from berth.nic.plan import (
     enter,
     lacking,
     make,
     network_data,
-    require_free_name,
+    require_free_names,
     settings_of,
     settle,
-    stage,
 )
-from berth.nic.steps import PutAddress, PutNeighbor, PutRoute, PutRule, PutSettings
+from berth.nic.staging import require_switches, stage
+from berth.nic.steps import (
+    MakeChild,
+    PutAddress,
+    PutNeighbor,
+    PutRoute,
+    PutRule,
+    PutSettings,
+    SetVf,
+)
+from berth.nic.vf import NO_MAC, VfSeat
 from berth.nic.view import View
+from tests.unit.nic.config.claims import NIC, SHARED
 from tests.unit.nic.links import (
+    MAC,
+    OTHERS,
     address_of,
     child_config_of,
     config_of,
@@ -85,7 +100,7 @@ def test_stage_of_a_link_that_is_up() -> None:
 
     link = link_of(altnames=("net1", "enp1s0"))
 
-    assert told(stage(config_of(**WHOLE), link)) == golden("stage")
+    assert told(stage(config_of(**WHOLE), View(link=link))) == golden("stage")
 
 
 def test_stage_when_everything_is_so() -> None:
@@ -93,7 +108,7 @@ def test_stage_when_everything_is_so() -> None:
 
     link = link_of(flags=0, mtu=1400, mac="02:00:00:00:00:07", txqlen=77)
 
-    assert stage(config_of(**WHOLE), link) == ()
+    assert stage(config_of(**WHOLE), View(link=link)) == ()
 
 
 def test_stage_of_packet_sizes() -> None:
@@ -101,9 +116,135 @@ def test_stage_of_packet_sizes() -> None:
 
     config = config_of(interface={"gsoMaxSize": 65536, "groMaxSize": 30000})
 
-    (line,) = told(stage(config, link_of(flags=0)))
+    (line,) = told(stage(config, View(link=link_of(flags=0))))
 
     assert line.endswith("SetLink(change=LinkChange(offload=Offload(gro_max_size=30000)))")
+
+
+VF = attrs.evolve(NIC, kind=NicKind.VF, pf_mtu=9000)
+SEAT = VfSeat(pf="0000:41:00.0", index=9, number=2)
+NOW = Vf(number=2, mac=NO_MAC, spoof_check=True, trust=False, link_state=0)
+
+
+def of_vf(now: Vf = NOW, **wish: Any) -> list[str]:
+    """The steps at home for a VF that is down."""
+    interface = {"hardwareAddr": "02:00:00:00:00:07"} if wish.get("adminMAC") else {}
+    config = config_of(facts=VF, vf=wish, interface=interface)
+    mac = interface.get("hardwareAddr", MAC)
+    return told(stage(config, View(link=link_of(flags=0, mac=mac), vf=now), SEAT))
+
+
+def test_stage_of_a_vf_goes_through_its_pf() -> None:
+    """Down first, then each of its values in a message of its own, then the link's own values."""
+
+    config = config_of(
+        facts=VF,
+        interface={"mtu": 1400, "hardwareAddr": "02:00:00:00:00:07"},
+        vf={
+            "vlan": 7,
+            "vlanQoS": 3,
+            "vlanProtocol": "802.1ad",
+            "spoofCheck": False,
+            "trust": True,
+            "linkState": "enable",
+            "maxTxMbps": 100,
+            "adminMAC": True,
+        },
+        ethtool={"features": {"rx-gro": False}},
+    )
+    view = View(link=link_of(), vf=NOW, switches={"feature/rx-gro": True})
+
+    assert told(stage(config, view, SEAT)) == golden("stage-vf")
+
+
+@pytest.mark.parametrize(
+    ("now", "wish"),
+    [
+        (NOW, {}),
+        (NOW, {"vlan": 0, "spoofCheck": True, "trust": False, "linkState": "auto", "minTxMbps": 0}),
+        (attrs.evolve(NOW, vlan=7, vlan_protocol=0x8100), {"vlan": 7}),
+        (attrs.evolve(NOW, mac="02:00:00:00:00:07"), {"adminMAC": True}),
+    ],
+)
+def test_stage_of_a_vf_that_has_all_of_it(now: Vf, wish: dict[str, Any]) -> None:
+    """What stands already is not set again."""
+
+    assert [line for line in of_vf(now, **wish) if "vf." in line] == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "mac", "wanted"),
+    [
+        (NO_MAC, MAC, ["interface.hardwareAddr", "vf.adminMAC 02:00:00:00:00:07"]),
+        (NO_MAC, "02:00:00:00:00:07", ["vf.adminMAC 02:00:00:00:00:07"]),
+        ("02:00:00:00:00:09", "02:00:00:00:00:07", ["vf.adminMAC 02:00:00:00:00:07"]),
+        (
+            "02:00:00:00:00:09",
+            MAC,
+            [
+                f"vf.adminMAC {NO_MAC}",
+                "interface.hardwareAddr",
+                "vf.adminMAC 02:00:00:00:00:07",
+            ],
+        ),
+    ],
+)
+def test_stage_of_an_address_that_the_pf_holds(shown: str, mac: str, wanted: list[str]) -> None:
+    """The PF lets go, the link takes it, the PF holds it: a VF that is held takes none (igbvf)."""
+
+    config = config_of(
+        facts=VF, vf={"adminMAC": True}, interface={"hardwareAddr": "02:00:00:00:00:07"}
+    )
+    view = View(link=link_of(flags=0, mac=mac), vf=attrs.evolve(NOW, mac=shown))
+    found = [
+        f"{step.field} {step.change.change.mac}" if isinstance(step.change, SetVf) else step.field
+        for step in stage(config, view, SEAT)
+    ]
+
+    assert found == wanted
+
+
+def test_stage_of_a_vf_whose_address_was_held_before() -> None:
+    """An address that is given takes the place of the held one; the PF holds on."""
+
+    config = config_of(facts=VF, interface={"hardwareAddr": "02:00:00:00:00:07"})
+    view = View(link=link_of(flags=0), vf=attrs.evolve(NOW, mac=MAC))
+    fields = [step.field for step in stage(config, view, SEAT, held=True)]
+
+    assert fields == ["vf.adminMAC", "interface.hardwareAddr", "vf.adminMAC"]
+    assert [step.field for step in stage(config, view, SEAT)] == ["interface.hardwareAddr"]
+    assert stage(config_of(facts=VF), view, SEAT, held=True) == ()
+
+
+def test_stage_of_a_vlan_brings_its_own_tag() -> None:
+    """Priority and protocol of the VLAN before are not kept with the new number."""
+
+    before = attrs.evolve(NOW, vlan=9, vlan_qos=5, vlan_protocol=0x88A8)
+
+    (line,) = of_vf(before, vlan=7)
+    assert line.endswith("change=VfChange(vlan=VfVlan(id=7)))")
+    (line,) = of_vf(before, vlan=0)
+    assert line.endswith("change=VfChange(vlan=VfVlan()))")
+
+
+def test_stage_of_rates_sets_both() -> None:
+    """The driver takes both rates at once, so the one that nobody speaks of stays what it is."""
+
+    (line,) = of_vf(attrs.evolve(NOW, min_rate_mbps=10), maxTxMbps=100)
+
+    assert line.endswith("VfChange(rate=VfRate(min_mbps=10, max_mbps=100)))")
+
+
+def test_switches_that_the_link_has_not_are_refused_by_name() -> None:
+    """The kernel would take a feature that is fixed without a word."""
+
+    config = config_of(
+        ethtool={"features": {"rx-gro": True, "rx-gor": True}, "privateFlags": {"x": True}}
+    )
+
+    with pytest.raises(ClaimError, match=r"the device has no feature rx-gor and no flag x that"):
+        require_switches(config, {"feature/rx-gro": False})
+    require_switches(config, {"feature/rx-gro": False, "feature/rx-gor": False, "flag/x": True})
 
 
 def test_enter_goes_in_one_message() -> None:
@@ -135,6 +276,38 @@ def test_make_gives_a_child_what_it_can_have_at_once() -> None:
     )
 
     assert told(make(config)) == golden("make")
+
+
+@pytest.mark.parametrize(
+    ("wish", "kind"),
+    [
+        ({"mode": "ipvlan"}, Ipvlan(mode="l2", isolation="bridge")),
+        ({"mode": "vlan", "vlan": {"id": 7}}, Vlan(id=7)),
+        (
+            {"mode": "vlan", "vlan": {"id": 7, "protocol": "802.1ad"}},
+            Vlan(id=7, protocol="802.1ad"),
+        ),
+    ],
+)
+def test_make_gives_each_kind_of_child_what_it_is(wish: dict[str, Any], kind: KindData) -> None:
+    """One message makes it in the pod; without an address of its own it has its parent's."""
+
+    (step,) = make(config_of(facts=SHARED, policy=OTHERS, **wish))
+    change = step.change
+
+    assert isinstance(change, MakeChild)
+    assert (change.kind, change.change.mac, step.field) == (kind, None, wish["mode"])
+
+
+def test_settle_puts_routes_into_the_table_of_the_vrf() -> None:
+    """A route of the configuration is of the table ``main`` unless the interface has a VRF."""
+
+    config = config_of(vrf={"name": "blue", "table": 1001}, routes=[{"to": "198.18.0.0/16"}])
+    (route,) = [s.change.route for s in settle(config, None) if isinstance(s.change, PutRoute)]
+
+    assert route.table == 1001
+    view = View(link=link_of("net1"), routes=(attrs.evolve(route, table=254),))
+    assert "routes[0]" in [step.field for step in settle(config, view)]
 
 
 def test_settle_of_a_fresh_link() -> None:
@@ -277,16 +450,16 @@ def test_network_data_is_in_the_order_of_the_configuration() -> None:
     assert (data.interface_name, data.hardware_address) == ("net1", view.link.mac)
 
 
-def test_require_free_name() -> None:
+def test_require_free_names() -> None:
     """A name of another link is refused with both names; the NIC's own is not."""
 
     config = config_of()
     with pytest.raises(ClaimError) as caught:
-        require_free_name(config, pod="team/pod", taken={"net1": "eth9"})
+        require_free_names(config, pod="team/pod", taken={"net1": "eth9"})
 
     assert str(caught.value) == (
         "pod team/pod: has a link 'eth9' that the name 'net1' finds: the NIC stays at home; "
         "give interface.name another value"
     )
-    require_free_name(config, pod="team/pod", taken={"net1": "net1"}, own={"net1"})
-    require_free_name(config, pod="team/pod", taken={"net2": "net2"})
+    require_free_names(config, pod="team/pod", taken={"net1": "net1"}, own={"net1"})
+    require_free_names(config, pod="team/pod", taken={"net2": "net2"})

@@ -17,7 +17,9 @@ from berth.host.netlink.link import (
     Offload,
     Xdp,
 )
+from berth.host.netlink.vf import Vf
 from berth.nic.restore import differences, free_name, restore
+from berth.nic.vf import NO_MAC, VfSeat
 from berth.nic.view import View
 from tests.unit.nic.links import (
     SIZES,
@@ -142,6 +144,62 @@ def test_routes_wait_for_a_link_that_is_up() -> None:
     view = attrs.evolve(with_link(flags=IFF_MULTICAST), routes=())
 
     assert restore(originals, view, set()) == ()
+
+
+SEAT = VfSeat(pf="0000:41:00.0", index=9, number=2)
+WAS = Vf(number=2, mac=NO_MAC, spoof_check=True, trust=False, link_state=0)
+OF_VF = attrs.evolve(ORIGINALS, vf=WAS)
+
+
+def of_vf(now: Vf, was: Vf = WAS, **link: Any) -> list[str]:
+    """What is set through the PF, and the link's own address, of what is due."""
+    view = attrs.evolve(with_link(**link), vf=now)
+    due = restore(attrs.evolve(OF_VF, vf=was), view, set(), seat=SEAT)
+    return [line for line in told(due) if "vf." in line or line.startswith("home mac")]
+
+
+def test_vf_is_as_it_was() -> None:
+    """Values that its PF shows as before are left alone, and so is an address of its own choice."""
+
+    for mac in (NO_MAC, "", LINK.mac):
+        assert of_vf(attrs.evolve(WAS, mac=mac)) == []
+
+
+def test_vf_gets_back_what_its_pf_had_set() -> None:
+    """Its address is given free before it takes its own back; the other values come after that."""
+
+    now = attrs.evolve(
+        WAS,
+        mac="02:00:00:00:00:66",
+        vlan=7,
+        vlan_qos=3,
+        spoof_check=False,
+        trust=True,
+        link_state=1,
+        max_rate_mbps=100,
+    )
+
+    assert of_vf(now, mac="02:00:00:00:00:66") == golden("restore-vf")
+
+
+def test_vf_gets_back_an_address_that_was_set() -> None:
+    """One that its PF had set is set again, whatever the VF has now."""
+
+    was = attrs.evolve(WAS, mac="02:00:00:00:00:77", vlan=9, vlan_protocol=0x88A8)
+
+    first, second = of_vf(WAS, was)
+    assert first.endswith("change=VfChange(mac=02:00:00:00:00:77))")
+    assert second.endswith("change=VfChange(vlan=VfVlan(id=9, protocol=34984)))")
+    assert of_vf(was, was) == []
+
+
+def test_vf_of_which_nothing_was_read_is_left_alone() -> None:
+    """A NIC that is no VF, and one whose PF was not seen, have nothing to be put back there."""
+
+    view = attrs.evolve(THERE, vf=attrs.evolve(WAS, trust=True))
+
+    assert restore(ORIGINALS, view, set(), seat=SEAT) == ()
+    assert restore(OF_VF, view, set()) == ()
 
 
 def test_foreign_xdp_program_is_taken_off_and_the_own_one_left() -> None:

@@ -17,7 +17,7 @@ from berth.gpu.told import ACTION
 from berth.health.terms import GPU, Terms
 from berth.health.verdict import Status, Verdict
 from berth.host.nvml.session import Session, SessionState
-from berth.host.nvml.silence import INDEX, LIBRARY, OpenCall, Silence, overdue, silences
+from berth.host.nvml.silence import INDEX, LIBRARY, NEVER, OpenCall, Silence, overdue, silences
 from berth.host.nvml.values import EventKind, NoAnswer, NvmlEvent, Probe, Refusal
 from berth.host.pcihealth import FunctionSight
 from berth.model.device import Nic
@@ -67,6 +67,7 @@ class AskedNvml(Driven):
         self.begun: Counter[str] = Counter()
         self.asked: list[tuple[float, str, str]] = []
         self._open: dict[str, OpenCall] = {}
+        self._proof_s = NEVER
         self._lot = trio.lowlevel.ParkingLot()
 
     async def probe(self, address: str, *, deadline_s: float) -> Probe | Refusal | NoAnswer:
@@ -77,14 +78,18 @@ class AskedNvml(Driven):
         """The same."""
         return await self._ask(address, "classify", CLASSIFY_S)
 
-    def silences(self) -> Mapping[str, Silence]:
+    async def silences(self) -> Mapping[str, Silence]:
         """What the silence of GPUs means, by the rule of the real one."""
+        await trio.lowlevel.checkpoint()
         now_s = trio.current_time()
-        if len(overdue(self._open.values(), now_s)) > 1 and self.lock and self.hung:
-            self._open.setdefault(
-                LIBRARY, OpenCall(key=LIBRARY, purpose="count", began_s=now_s, deadline_s=4)
-            )
-        return silences(self._open.values(), now_s)
+        if len(overdue(self._open.values(), now_s)) > 1:
+            if self.lock and self.hung:
+                self._open.setdefault(
+                    LIBRARY, OpenCall(key=LIBRARY, purpose="count", began_s=now_s, deadline_s=4)
+                )
+            else:
+                self._proof_s = now_s
+        return silences(self._open.values(), now_s, proof_s=self._proof_s)
 
     def hang_nameless(self) -> None:
         """Have NVML list a GPU that does not tell its address."""

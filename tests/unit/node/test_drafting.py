@@ -8,13 +8,16 @@ from itertools import permutations
 import attrs
 import pytest
 
+from berth.config.nicgroup import Scrub
 from berth.errors import Faults
 from berth.model.claim import Claim, ConfigSource, Consumer
 from berth.model.device import Nic, NicKind
+from berth.model.edits import DeviceNode, Edits, NodeType
 from berth.model.inventory import Inventory
+from berth.nic.config.values import AttachMode, NicConfig
 from berth.nic.facts import Home
 from berth.node.admission import Admitted, admit
-from berth.node.drafting import Settings, draft
+from berth.node.drafting import Settings, draft, is_scrubbed
 from berth.node.ledger import Hold, Ledger
 from berth.node.record import ClaimRecord
 from berth.node.sighting import Memory
@@ -48,12 +51,18 @@ def _claim(name: str, parameters: Mapping[str, object], *, pod: Consumer = POD) 
     return attrs.evolve(claim, consumers=(pod,))
 
 
-def _draft(claim: Claim, before: Sequence[ClaimRecord], siblings: Sequence[Claim]) -> ClaimRecord:
-    targets = targets_of(claim, SNAPSHOT.facts[claim.results[0].device])
+def _draft(
+    claim: Claim,
+    before: Sequence[ClaimRecord],
+    siblings: Sequence[Claim],
+    *,
+    snapshot: Snapshot = SNAPSHOT,
+) -> ClaimRecord:
+    targets = targets_of(claim, snapshot.facts[claim.results[0].device])
     hold = Hold(key=targets[0].facts.identity, device=targets[0].result.device, holder=claim.ref)
     return draft(
         claim,
-        SNAPSHOT,
+        snapshot,
         Admitted(targets=targets, holds=(hold,)),
         settings=SETTINGS,
         records=before,
@@ -168,3 +177,51 @@ def test_hardware_address_of_another_claims_child_is_taken() -> None:
 
     with pytest.raises(Faults, match=r"02:00:00:00:00:11.*claim default/child1"):
         draft(claims[1], machine.look(), admitted[1], settings=machine.SETTINGS, records=(first,))
+
+
+NODE = DeviceNode(
+    path="/dev/infiniband/uverbs0",
+    host_path="/dev/infiniband/uverbs0",
+    type=NodeType.CHAR,
+    major=231,
+    minor=192,
+)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "netns", "nodes"),
+    [
+        ({}, "shared", (NODE,)),
+        ({"rdma": "required"}, "shared", (NODE,)),
+        ({"rdma": "none"}, "shared", ()),
+        ({}, "exclusive", ()),
+    ],
+)
+def test_rdma_nodes_are_the_containers(
+    parameters: dict[str, str], netns: str, nodes: tuple[DeviceNode, ...]
+) -> None:
+    """They stand in the record, so that each file and answer made of it has them."""
+
+    facts = attrs.evolve(SNAPSHOT.facts["nic-1"], rdma=("mlx5_0",), rdma_netns=netns)
+    snapshot = attrs.evolve(
+        SNAPSHOT, facts={**SNAPSHOT.facts, "nic-1": facts}, rdma={"nic-1": (NODE,)}
+    )
+    record = _draft(_claim("a", parameters), [], [], snapshot=snapshot)
+
+    assert record.devices[0].nodes == nodes
+    assert record.devices[0].edits == Edits(nodes=nodes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scrub", "wanted"),
+    [
+        (NicKind.VF, Scrub.REBIND, True),
+        (NicKind.VF, Scrub.RESTORE, False),
+        (NicKind.PF, Scrub.REBIND, False),
+    ],
+)
+def test_driver_is_bound_anew_for_a_vf_alone(kind: NicKind, scrub: Scrub, *, wanted: bool) -> None:
+    """A PF's driver would take its VFs along; it is restored as ever."""
+
+    assert is_scrubbed(NicConfig(), kind, scrub) is wanted
+    assert not is_scrubbed(NicConfig(mode=AttachMode.MACVLAN), kind, scrub)

@@ -14,7 +14,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from berth.errors import ClaimError, HostError
-from berth.health.course import CAUSE_LIMIT, Course, Moment
+from berth.health.course import CAUSE_LIMIT, Course, Flapping, Moment
 from berth.health.finding import OPERATOR, Finding, Severity
 from berth.health.reports import Prober, Reports
 from berth.health.terms import Terms
@@ -458,6 +458,33 @@ async def test_storm_of_news_wears_no_disk_out(
         await trio.sleep(0.1)
 
     assert BURST <= file.writes <= BURST + 10 / SPACING_S + 1
+
+
+class Opened(Course):
+    """How a subject fares, and how often somebody looked into it."""
+
+    looks = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        """Count the looks at what is read for the file alone."""
+        if name == "flapping":
+            Opened.looks += 1
+        return super().__getattribute__(name)
+
+
+async def test_file_is_compared_by_what_changed_alone(tmp_path: Path) -> None:
+    """Of hundreds of sick devices each change of one would else look into all."""
+
+    at = Moment(s=0, wall_s=0)
+    one = Opened().reported("nvml", (SICK,), asked=True, at=at)
+    courses = {f"chr:{number}": attrs.evolve(one) for number in range(300)}
+    file = HealthFile(tmp_path, boot_id="this")
+    await file.write(lambda: courses, at)
+    for change in ({"answers": (1.0,)}, {"flapping": Flapping(doublings=1)}):
+        courses["chr:7"] = attrs.evolve(courses["chr:7"], **change)
+        Opened.looks = 0
+        assert file.is_behind(courses) == ("flapping" in change)
+        assert Opened.looks == 2
 
 
 class Hung(HealthFile):

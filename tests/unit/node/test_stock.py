@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -13,6 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from berth.config.generic import GenericGroup
 from berth.errors import HostError
 from berth.host.nodefacts import DevNode, NodeScan, Wanted
+from berth.model.pathglob import PathGlob
 from berth.model.peripheral import Door, Peripheral
 from berth.node.stock import FILE, RESCAN_S, Stock
 from tests.unit.generic.nodes import group, kvm, tty
@@ -69,9 +71,51 @@ async def at_once(_kind: str, function: Callable[P, T], /, *args: P.args, **kwar
     return function(*args, **kwargs)
 
 
-def stock_of(machine: Machine, groups: Sequence[GenericGroup]) -> Stock:
+class Folders:
+    """Sees names come and go when the test says so.
+
+    Attributes:
+        aims: What it was to watch, each time.
+        fault: Why it cannot.
+    """
+
+    def __init__(self) -> None:
+        self.aims: list[tuple[set[str], set[str]]] = []
+        self.fault: HostError | None = None
+        self._send, self._receive = trio.open_memory_channel[None](100)
+
+    @contextmanager
+    def watch(self) -> Iterator[Folders]:
+        """Watch."""
+        yield self
+
+    def aim(self, paths: Iterable[str], globs: Iterable[PathGlob]) -> None:
+        """Watch these."""
+        if self.fault is not None:
+            raise self.fault
+        self.aims.append((set(paths), {glob.text for glob in globs}))
+
+    async def wait_next(self) -> None:
+        """Wait for a name."""
+        await self._receive.receive()
+
+    def tell(self) -> None:
+        """Let a name come or go."""
+        self._send.send_nowait(None)
+
+
+def stock_of(
+    machine: Machine, groups: Sequence[GenericGroup], folders: Folders | None = None
+) -> Stock:
     """What keeps it."""
-    return Stock(groups, driver="berth.dev", reader=machine, listen=machine.listen, aside=at_once)
+    return Stock(
+        groups,
+        driver="berth.dev",
+        reader=machine,
+        listen=machine.listen,
+        watch=(folders or Folders()).watch,
+        aside=at_once,
+    )
 
 
 @pytest.fixture
@@ -170,6 +214,58 @@ async def test_wildcards_are_looked_at_now_and_then(
     await trio.sleep(RESCAN_S * 3)
 
     assert (machine.reads - before[0], other.reads - before[1]) == (3, 0)
+
+
+async def test_node_without_an_event_comes_and_goes_by_its_name(
+    machine: Machine, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """A program made it, or removed it: no wildcard and no event would ever have it looked for."""
+
+    folders = Folders()
+    machine.nodes = ()
+    stock = stock_of(machine, [KVM], folders)
+    await nursery.start(stock.run)
+    await trio.sleep(RESCAN_S * 3)
+    for nodes in ((kvm(),), ()):
+        machine.nodes = nodes
+        began_s = trio.current_time()
+        folders.tell()
+        await names_until(stock, len(nodes))
+        assert trio.current_time() - began_s < 1
+
+
+async def test_nodes_are_watched_where_they_lie_and_where_they_should(
+    machine: Machine, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """What leads out of /dev is not: a file system that hangs would hold everybody up."""
+
+    folders = Folders()
+    outside = 'match = { path = ["/dev/ttyUSB*", "/mnt/ttyUSB*"] }\nallow_outside_dev = true'
+    both = group("both", outside)
+    stock = stock_of(machine, [both], folders)
+    await nursery.start(stock.run)
+    await wait_all_tasks_blocked()
+    machine.nodes = ()
+    folders.tell()
+    await names_until(stock, 0)
+
+    assert folders.aims[-2:] == [({"/dev/ttyUSB0"}, {"/dev/ttyUSB*"}), (set(), {"/dev/ttyUSB*"})]
+
+
+async def test_nodes_are_looked_for_now_and_then_where_nobody_can_watch(
+    machine: Machine, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Which is told."""
+
+    folders = Folders()
+    folders.fault = HostError("inotify", "has no watch left")
+    machine.nodes = ()
+    await nursery.start(stock_of(machine, [KVM], folders).run)
+    await trio.sleep(1)
+    before = machine.reads
+    await trio.sleep(RESCAN_S * 3)
+
+    assert machine.reads - before == 3
 
 
 async def test_nothing_is_read_or_heard_without_groups(

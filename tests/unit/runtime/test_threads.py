@@ -11,9 +11,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from berth.errors import HostError
 from berth.runtime.threads import (
     Decision,
     Verdict,
+    end_waits_at,
     probe_threads,
     run_in_thread,
     run_in_time,
@@ -45,6 +47,63 @@ async def test_run_in_thread_is_limited_by_kind() -> None:
         assert thread_limiter("disk").statistics().tasks_waiting == 1
         assert await run_in_thread("netlink", lambda: 7) == 7
         release.set()
+
+
+async def test_cancel_waits_for_the_thread() -> None:
+    """Nothing is left half done."""
+
+    release, done = threading.Event(), threading.Event()
+
+    def work() -> None:
+        release.wait()
+        done.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_in_thread, "disk", work)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+        threading.Timer(0.1, release.set).start()
+
+    assert done.is_set()
+
+
+async def test_cancel_waits_for_no_thread_that_is_not_begun() -> None:
+    """Behind one that hangs."""
+
+    thread_limiter("disk", total=1)
+    release = threading.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_in_thread, "disk", release.wait)
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.move_on_after(0):
+            await run_in_thread("disk", release.wait)
+        release.set()
+
+
+async def test_end_waits_for_no_thread(autojump_clock: MockClock) -> None:
+    """Neither who waits already nor who comes later, shielded or not, waits for one that hangs."""
+
+    release = threading.Event()
+    ended: list[float] = []
+
+    async def wait() -> None:
+        with pytest.raises(HostError, match="disk: gave no answer before the end"):
+            await run_in_thread("disk", release.wait)
+        ended.append(trio.current_time())
+
+    began_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        with trio.CancelScope(shield=True):
+            nursery.start_soon(wait)
+            await trio.sleep(1)
+            end_waits_at(began_s + 5)
+            end_waits_at(began_s + 9)
+            nursery.start_soon(wait)
+            await trio.sleep(6)
+        await wait()
+    release.set()
+
+    assert [at_s - began_s for at_s in ended] == pytest.approx([5, 5, 7])
 
 
 def test_decision_when_done_first() -> None:

@@ -1,7 +1,7 @@
 """The kernel: its version, control groups, the modules that the groups need, and the IOMMU.
 
-Source: README.md (oldest kernel); Kubernetes 1.35 release notes (cgroup v1); network.md §6.2;
-``Documentation/admin-guide/kernel-parameters.txt`` for the command line.
+Source: README.md (oldest kernel); ``failCgroupV1`` of ``KubeletConfiguration``, on since 1.35;
+network.md §6.2; Linux ``Documentation/admin-guide/kernel-parameters.txt``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final
 
 import attrs
 
+from berth.cli.checks.kubeletsettings import setting
 from berth.cli.checks.line import Level, Line
 from berth.cli.checks.machine import Machine
 from berth.cli.checks.modules import Module, module, names_at_boot, plain
@@ -63,6 +64,9 @@ def check_cgroups(machine: Machine) -> Iterator[Line]:
     """Which control groups the machine has: kubelet gives version 1 up, berth needs neither."""
     if machine.at("/sys/fs/cgroup/cgroup.controllers").exists():
         yield Line(topic=TOPIC, level=Level.OK, text="cgroup v2")
+    elif machine.at("/sys/fs/cgroup").is_dir() and setting(machine, "failCgroupV1") is False:
+        text = "cgroup v1, which kubelet's failCgroupV1: false takes"
+        yield Line(topic=TOPIC, level=Level.NOTE, text=text)
     elif machine.at("/sys/fs/cgroup").is_dir():
         yield Line(
             topic=TOPIC,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from berth.errors import RemoteProtocolError
+from berth.errors import LocalProtocolError, RemoteProtocolError
 from berth.host.netlink import attributes as nla
 from berth.host.netlink.mac import pack_mac
 
@@ -77,6 +77,50 @@ class Vf:
     max_rate_mbps: int = 0
     node_guid: int | None = None
     port_guid: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class VfVlan:
+    """The VLAN that a virtual function is held in.
+
+    Attributes:
+        id: Its number, 0 for none.
+        qos: Priority in its tag.
+        protocol: EtherType of its tag.
+    """
+
+    id: int = 0
+    qos: int = 0
+    protocol: int = ETH_P_8021Q
+
+
+@attrs.frozen(kw_only=True)
+class VfRate:
+    """Both transmit rates of a virtual function in Mbit/s, 0 for none; drivers take them as one."""
+
+    min_mbps: int = 0
+    max_mbps: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class VfChange:
+    """One administrative value to set; the others are None.
+
+    Attributes:
+        mac: Administrative hardware address; all zero takes it away.
+        vlan: VLAN with priority and protocol.
+        spoof_check: Whether packets with a foreign source address are dropped.
+        trust: Whether it may set addresses and modes by itself.
+        link_state: A value of `VF_LINK_STATES`.
+        rate: Both rates.
+    """
+
+    mac: str | None = None
+    vlan: VfVlan | None = None
+    spoof_check: bool | None = None
+    trust: bool | None = None
+    link_state: int | None = None
+    rate: VfRate | None = None
 
 
 def parse_vfs(listed: Attributes, mac_bytes: int) -> tuple[Vf, ...]:
@@ -145,6 +189,34 @@ def _switch(data: bytes) -> bool | None:
 def _guid(data: bytes) -> int | None:
     _, value = _values(_GUID, data, (0, 0))
     return int(value) if data else None
+
+
+def vf_value(number: int, change: VfChange) -> bytes:
+    """Give the one value of a request that makes a change.
+
+    Raises:
+        LocalProtocolError: It holds none, or several, which the kernel would not set as one.
+    """
+    values = []
+    if change.mac is not None:
+        values.append(vf_mac(number, change.mac))
+    if change.vlan is not None:
+        vlan = change.vlan
+        values.append(vf_vlan(number, vlan.id, qos=vlan.qos, protocol=vlan.protocol))
+    if change.spoof_check is not None:
+        values.append(vf_spoof_check(number, on=change.spoof_check))
+    if change.trust is not None:
+        values.append(vf_trust(number, on=change.trust))
+    if change.link_state is not None:
+        values.append(vf_link_state(number, change.link_state))
+    if change.rate is not None:
+        rate = change.rate
+        values.append(vf_rate(number, min_mbps=rate.min_mbps, max_mbps=rate.max_mbps))
+    if len(values) != 1:
+        raise LocalProtocolError(
+            _WHERE, f"{len(values)} values of a VF in one request", rule="exactly one is sent"
+        )
+    return values[0]
 
 
 def vf_mac(number: int, mac: str) -> bytes:

@@ -131,6 +131,13 @@ def successor(held: LibraryFile | None, disk: LibraryFile | None, module: str) -
     return f"{disk.inode}:{module}" if disk.version == module else ""
 
 
+def successor_of(path: str) -> str:
+    """Give that for the library of a path, or of the dynamic loader where it is empty; blocks."""
+    held = mapped()
+    beside = f"{held.path.rpartition('/')[0]}/libnvidia-ml.so.1" if held else ""
+    return successor(held, on_disk(path or beside), module_version())
+
+
 def _version(path: str) -> str:
     _, found, version = Path(path).name.partition(f"{_NAME}.")
     return version if found and "." in version else ""

@@ -28,25 +28,26 @@ class Listener:
     """One event set and its thread; made and used in the trio thread.
 
     Args:
-        events: The set, with its GPUs registered.
-        addresses: By what their handles point to.
+        events: The set.
         uuids: Gives the addresses by UUID, for a handle that points elsewhere; called in trio.
         heard: Called in the trio thread with each event.
-        ended: Called there when the set is of no further use.
+        ended: Called there with this listener when the set is of no further use.
+
+    Attributes:
+        addresses: The GPUs whose events are heard.
     """
 
     def __init__(
         self,
         events: Any,
         *,
-        addresses: Mapping[int, str],
         uuids: Callable[[], Mapping[str, str]],
         heard: Callable[[NvmlEvent], None],
-        ended: Callable[[After], None],
+        ended: Callable[[Listener, After], None],
     ) -> None:
-        self.addresses = frozenset(addresses.values())
+        self.addresses: frozenset[str] = frozenset()
         self._events = events
-        self._addresses = addresses
+        self._addresses: dict[int, str] = {}
         self._uuids = uuids
         self._heard = heard
         self._ended = ended
@@ -54,17 +55,28 @@ class Listener:
         self._left = trio.Event()
         self._token = trio.lowlevel.current_trio_token()
 
-    def start(self) -> None:
-        """Start the thread, a daemon."""
-        threading.Thread(target=self._listen, name="nvml events", daemon=True).start()
+    def let_in(self, pointer: int, address: str) -> None:
+        """Hear a GPU that was registered; from the first on there is a thread, a daemon.
+
+        Args:
+            pointer: What its handle points to.
+        """
+        is_first = not self._addresses
+        self._addresses[pointer] = address
+        self.addresses |= {address}
+        if is_first:
+            threading.Thread(target=self._listen, name="nvml events", daemon=True).start()
 
     async def stop(self) -> None:
-        """Let the thread leave its wait, at most a slice and a pause away, and free the set.
+        """Let the thread leave its wait, at most a slice and a pause away.
 
-        When the caller is cancelled first, the thread still leaves, and the set stays with NVML.
+        When the caller is cancelled first, the thread still leaves.
         """
         self._stopping.set()
-        await self._left.wait()
+        if self.addresses:
+            await self._left.wait()
+        else:
+            await trio.lowlevel.checkpoint()
 
     @property
     def events(self) -> Any:
@@ -77,7 +89,7 @@ class Listener:
         finally:
             self._enter(self._left.set)
         if ended is not None:
-            self._enter(lambda: self._ended(ended))
+            self._enter(lambda: self._ended(self, ended))
 
     def _turns(self) -> After | None:
         pace = Pace()

@@ -18,11 +18,18 @@ import attrs
 import trio
 
 from berth.errors import HostError
-from berth.host.nvml import calls, library
+from berth.host.nvml import calls
 from berth.host.nvml.hearing import Hearing
 from berth.host.nvml.inbox import Inbox
-from berth.host.nvml.library import Library
-from berth.host.nvml.registry import PROBE_S, SHUTDOWN_S, WALK_S, Registry, RegistryStatistics
+from berth.host.nvml.library import Library, successor_of
+from berth.host.nvml.registry import (
+    CLASSIFY_S,
+    PROBE_S,
+    SHUTDOWN_S,
+    WALK_S,
+    Registry,
+    RegistryStatistics,
+)
 from berth.host.nvml.session import (
     Session,
     SessionState,
@@ -32,7 +39,7 @@ from berth.host.nvml.session import (
     tried,
 )
 from berth.host.nvml.sight import Sight
-from berth.host.nvml.silence import LIBRARY, Silence, overdue, silences
+from berth.host.nvml.silence import LIBRARY, NEVER, Silence, overdue, silences
 from berth.host.nvml.values import NoAnswer, NvmlEvent, Probe, Refusal, Walk
 from berth.model.gpu import Driver, Gpu
 
@@ -79,6 +86,7 @@ class Nvml:
         self._users = 0
         self._unused = trio.lowlevel.ParkingLot()
         self._closing = False
+        self._proof_s = NEVER
         self._lock = trio.Lock()
         self._woken = trio.Event()
         self._version = 0
@@ -119,7 +127,7 @@ class Nvml:
 
     @property
     def version(self) -> int:
-        """How often the session changed; for `wait_session_changed`."""
+        """How often the session changed, or what it lists; for `wait_session_changed`."""
         return self._version
 
     async def wait_session_changed(self, since: int) -> int:
@@ -160,10 +168,13 @@ class Nvml:
         A refusal with code 1 says that there is no session, and nothing of the GPU. Of one that
         does not answer `silences` says what that means.
         """
+        came = self._sight.came
         async with self._using() as driver:
             answer = CLOSED if driver is None else await self._sight.probe(address, deadline_s)
         if isinstance(answer, Probe):
             self._hearing.answered(address)
+        if came != self._sight.came:
+            self._tell_changed()
         return answer
 
     async def classify(self, address: str) -> Probe | Refusal | NoAnswer:
@@ -181,20 +192,19 @@ class Nvml:
         async with self._using() as driver:
             return CLOSED if driver is None else await self._sight.links(address)
 
-    def silences(self) -> Mapping[str, Silence]:
+    async def silences(self) -> Mapping[str, Silence]:
         """Give what is to be said of each GPU whose call is out beyond its deadline.
 
-        When there are several, a call that concerns none of them is begun, to learn whether the
-        library as a whole is held up; so ask again with each round of probes.
+        When there are several, a GPU that is not among them is asked, for `CLASSIFY_S` at most, to
+        learn whether the library as a whole is held up; so ask again with each round of probes.
         """
-        now_s = trio.current_time()
-        out = self._registry.open_calls()
-        late = overdue(out, now_s)
-        if len(late) > 1 and not self._registry.busy(LIBRARY):
-            # It has to be overdue before the patience with the others is over.
-            deadline_s = min(PROBE_S, *(call.deadline_s for call in late))
-            self._registry.start_nowait(LIBRARY, "count", calls.count, deadline_s=deadline_s)
-        return silences(out, now_s)
+        await trio.lowlevel.checkpoint()
+        known = silences(self._registry.open_calls(), trio.current_time(), proof_s=self._proof_s)
+        if Silence.STALLED not in known.values():
+            return known
+        with trio.move_on_after(CLASSIFY_S):
+            await self._seek_proof()
+        return silences(self._registry.open_calls(), trio.current_time(), proof_s=self._proof_s)
 
     async def receive_event(self) -> NvmlEvent:
         """Wait for the next event; for one reader."""
@@ -236,7 +246,7 @@ class Nvml:
         It is the same text for the same file and module, so that a restart is tried once for it.
         """
         answer = await self._registry.ask(
-            "files", "files", partial(_successor, self._path), deadline_s=WALK_S
+            "files", "files", partial(successor_of, self._path), deadline_s=WALK_S
         )
         return answer if isinstance(answer, str) else ""
 
@@ -249,6 +259,24 @@ class Nvml:
             dropped=self._inbox.dropped,
             listening=tuple(sorted(self._hearing.addresses())),
         )
+
+    async def _seek_proof(self) -> None:
+        """Ask one GPU after the other until one answers, or, where none is free, the library.
+
+        What the library answers without any GPU is the weaker proof: it may come from its memory.
+        """
+        began_s = trio.current_time()
+        late = overdue(self._registry.open_calls(), began_s)
+        # It has to be overdue itself before the patience with the others is over.
+        deadline_s = min(PROBE_S, *(call.deadline_s for call in late))
+        free = [each for each in self._sight.handles() if not self._registry.busy(each)]
+        for address in free:
+            if isinstance(await self.probe(address, deadline_s=deadline_s), Probe):
+                self._proof_s = began_s
+                return
+        count = await self._registry.ask(LIBRARY, "count", calls.count, deadline_s=deadline_s)
+        if isinstance(count, int):
+            self._proof_s = began_s
 
     async def _step(self) -> None:
         async with self._lock:
@@ -356,18 +384,11 @@ class Nvml:
         self._session = session
         self._wake()
         if changed:
-            self._version += 1
-            self._lot.unpark_all()
+            self._tell_changed()
+
+    def _tell_changed(self) -> None:
+        self._version += 1
+        self._lot.unpark_all()
 
     def _wake(self) -> None:
         self._woken.set()
-
-
-def _successor(path: str) -> str:
-    held = library.mapped()
-    disk = library.on_disk(path or _soname_beside(held))
-    return library.successor(held, disk, library.module_version())
-
-
-def _soname_beside(held: library.LibraryFile | None) -> str:
-    return f"{held.path.rpartition('/')[0]}/libnvidia-ml.so.1" if held else ""

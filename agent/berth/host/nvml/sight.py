@@ -2,7 +2,8 @@
 
 GPUs are walked by index, since a search by name may fail for the sake of another one. An index is
 no identity; within a session it is only remembered so that a GPU whose call is out is not asked a
-second time under its index.
+second time under its index. What is listed and was lost or hung when it was walked has none of a
+GPU's names; whoever asks for a GPU that nobody knows has those asked again who they are.
 
 Source: GH §1.1, §2.4.
 """
@@ -34,12 +35,17 @@ class Sight:
 
     Args:
         registry: Through which every call goes.
+
+    Attributes:
+        came: How many GPUs were found beside the walks.
     """
 
     def __init__(self, registry: Registry) -> None:
+        self.came = 0
         self._registry = registry
         self._handles: dict[str, Any] = {}
         self._index: dict[int, str] = {}
+        self._nameless: set[int] = set()
         self._last: dict[str, Gpu] = {}
         self._limiter = trio.CapacityLimiter(WALKERS)
 
@@ -55,6 +61,7 @@ class Sight:
         """Drop the handles: their session is over."""
         self._handles.clear()
         self._index.clear()
+        self._nameless.clear()
 
     async def walk(
         self, driver: Driver | None, *, told: Callable[[Gpu], None] = lambda _: None
@@ -175,6 +182,7 @@ class Sight:
             address: self._handles[address] for address in silent if address in self._handles
         }
         self._index.update({index: one.address for index, one in found.items()})
+        self._nameless = set(range(count)) - self._index.keys()
         seen = {one.address for one in found.values()}
         return {who: text for who, text in silent.items() if who not in seen}
 
@@ -183,7 +191,8 @@ class Sight:
     ) -> Probe | Refusal | NoAnswer:
         handle = self._handles.get(address)
         if handle is None:
-            await trio.lowlevel.checkpoint()
+            handle = await self._seek(address, deadline_s)
+        if handle is None:
             return UNLISTED
         return await self._registry.ask(
             address,
@@ -193,6 +202,20 @@ class Sight:
             joins="probe",
             allowed_s=PROBE_S if purpose == "classify" else 0.0,
         )
+
+    async def _seek(self, address: str, deadline_s: float) -> Any:
+        """Ask whoever could not say before who he is; give the handle if it is the one."""
+        await trio.lowlevel.checkpoint()
+        for index in sorted(self._nameless):
+            answer = await self._registry.ask(
+                f"{INDEX}{index}", "identify", partial(calls.identify, index), deadline_s=deadline_s
+            )
+            if isinstance(answer, Identified) and answer.address not in self._handles:
+                self._nameless.discard(index)
+                self._index[index] = answer.address
+                self._handles[answer.address] = answer.handle
+                self.came += 1
+        return self._handles.get(address)
 
     def _unanswered(self, address: str, text: str) -> Gpu:
         last = self._last.get(address, Gpu(address=address))

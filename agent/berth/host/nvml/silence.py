@@ -4,8 +4,11 @@ If several devices stop answering at once, it may be one of them that holds up t
 one whose call is out longest is taken for the cause, and of the others nothing is known, until it
 answers or their own calls are out for `PATIENCE` deadlines. When not even a call that concerns no
 device comes back, the library as a whole is held up, and that time proves nothing against them.
+When another device is asked in that state and answers, nobody holds up the library: each is silent
+by itself, and that is said at once.
 
-Source: GH §2.5; the last sentence is T4's, which asks that a library-wide lock taints no bystander.
+Source: GH §2.5; that a library-wide lock taints no bystander is T4's, and that the second of two is
+told no later than the first, GH §6.6's.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ INDEX: Final = "index "
 """Begins the key of a GPU that NVML lists under a number and that has not told its address yet."""
 
 PATIENCE: Final = 3
+
+NEVER: Final = float("-inf")
 
 
 class Silence(Enum):
@@ -57,16 +62,24 @@ def overdue(calls: Iterable[OpenCall], now_s: float) -> tuple[OpenCall, ...]:
     return tuple(sorted(late, key=lambda call: call.began_s))
 
 
-def silences(calls: Iterable[OpenCall], now_s: float) -> Mapping[str, Silence]:
-    """Give what is to be said of each device whose call is past its deadline."""
+def silences(
+    calls: Iterable[OpenCall], now_s: float, *, proof_s: float = NEVER
+) -> Mapping[str, Silence]:
+    """Give what is to be said of each device whose call is past its deadline.
+
+    Args:
+        proof_s: When the last call began that proved by its return that nobody held up the library.
+    """
     calls = tuple(calls)
     held_up = any(call.key == LIBRARY and call.overdue(now_s) for call in calls)
-    late = overdue(calls, now_s)
+
+    def is_alone(call: OpenCall) -> bool:
+        patient = not held_up and now_s - call.began_s >= PATIENCE * call.deadline_s
+        return patient or call.overdue(proof_s)
+
     return {
-        call.key: Silence.NO_ANSWER
-        if place == 0 or (not held_up and now_s - call.began_s >= PATIENCE * call.deadline_s)
-        else Silence.STALLED
-        for place, call in enumerate(late)
+        call.key: Silence.NO_ANSWER if place == 0 or is_alone(call) else Silence.STALLED
+        for place, call in enumerate(overdue(calls, now_s))
     }
 
 

@@ -21,13 +21,28 @@ from berth.model.jsontext import Json
 from berth.nic.config.field import attribute
 from berth.nic.config.fields import MEMBERS, join
 from berth.nic.config.kinds import Objects
-from berth.nic.config.values import InterfaceConfig, MacvlanConfig, NicConfig, SysctlConfig
+from berth.nic.config.values import (
+    EthtoolConfig,
+    InterfaceConfig,
+    IpvlanConfig,
+    MacvlanConfig,
+    NicConfig,
+    SysctlConfig,
+    VfConfig,
+    VlanConfig,
+    VrfConfig,
+)
 from berth.vfio.wayin import WayIn
 
 _SECTIONS: Final[Mapping[str, type[Any]]] = {
     "interface": InterfaceConfig,
     "macvlan": MacvlanConfig,
+    "ipvlan": IpvlanConfig,
+    "vlan": VlanConfig,
+    "vf": VfConfig,
     "vfio": WayIn,
+    "ethtool": EthtoolConfig,
+    "vrf": VrfConfig,
 }
 _ADDRESSES: Final = (
     IPv4Address,
@@ -60,7 +75,7 @@ def plain_object(value: object, path: str) -> dict[str, Json]:
     for name, field in MEMBERS[path].items():
         inner = join(path, name)
         member = _member(value, name)
-        if member is None or member == "":
+        if member is None or member in ("", {}):
             continue
         if field is None:
             result[name] = plain_object(member, inner)
@@ -86,6 +101,8 @@ def _plain_value(value: Any) -> Json:
         return str(value)
     if isinstance(value, tuple):
         return list(value)
+    if isinstance(value, Mapping):
+        return dict(value)
     scalar: bool | int | str = value
     return scalar
 

@@ -19,6 +19,7 @@ from berth.nic.config.merge import Draft
 from berth.nic.config.report import Place
 from berth.nic.config.values import (
     MAIN_TABLE,
+    AttachMode,
     Ip,
     NicConfig,
     RouteConfig,
@@ -32,8 +33,11 @@ def check(config: NicConfig, draft: Draft) -> None:
     if draft.sound("mode"):
         _check_modes(config, draft)
     _check_counts(config, draft)
+    _check_vlan(config, draft)
     _check_up(config, draft)
     _check_ipv6(config, draft)
+    _check_vf(config, draft)
+    _check_vrf(config, draft)
     for number, route in enumerate(config.routes):
         place = draft.item_place("routes", number)
         _check_source(route, config, draft, place.at("source"))
@@ -52,6 +56,11 @@ def _check_modes(config: NicConfig, draft: Draft) -> None:
             setting.place.say(found, rule=f"it belongs to mode {mode.value}", mend="drop it")
 
 
+def _check_vlan(config: NicConfig, draft: Draft) -> None:
+    if config.mode is AttachMode.VLAN and config.vlan.id is None and draft.sound("vlan.id"):
+        draft.place("mode").say('"vlan" without vlan.id', rule="a child is of one VLAN")
+
+
 def _check_counts(config: NicConfig, draft: Draft) -> None:
     """Lists that are too long by what they inherit; others were told when they were read."""
     for path in config.inherit:
@@ -66,6 +75,39 @@ def _check_up(config: NicConfig, draft: Draft) -> None:
         draft.place("interface.up").say(
             "false beside routes", rule="a route needs an interface that is up"
         )
+
+
+def _check_vf(config: NicConfig, draft: Draft) -> None:
+    vf = config.vf
+    if not vf.vlan and draft.sound("vf.vlan"):
+        for path, value in (("vf.vlanQoS", vf.vlan_qos), ("vf.vlanProtocol", vf.vlan_protocol)):
+            if value:
+                draft.place(path).say("without a VLAN", rule="it stands in a VLAN's tag")
+    if vf.max_tx_mbps and vf.min_tx_mbps and vf.min_tx_mbps > vf.max_tx_mbps:
+        found = f"{vf.min_tx_mbps} is above vf.maxTxMbps"
+        draft.place("vf.minTxMbps").say(found, rule=f"that is {vf.max_tx_mbps}")
+    lacks_mac = config.interface.hardware_addr is None and draft.sound("interface.hardwareAddr")
+    if vf.admin_mac and lacks_mac:
+        rule = "it says how interface.hardwareAddr is set"
+        draft.place("vf.adminMAC").say("true without an address", rule=rule)
+
+
+def _check_vrf(config: NicConfig, draft: Draft) -> None:
+    vrf = config.vrf
+    if not vrf.name:
+        if vrf.table is not None and draft.sound("vrf.name"):
+            draft.place("vrf.table").say("without vrf.name", rule="it is the table of a VRF")
+        return
+    if config.interface.name == vrf.name:
+        found = f'"{vrf.name}" is the interface\'s name too'
+        draft.place("vrf.name").say(found, rule="the VRF is a link of its own")
+    if config.rules:
+        rule = "the VRF says which packets use its table"
+        draft.place("rules").say("beside vrf", rule=rule, mend="drop one of the two")
+    for number, route in enumerate(config.routes):
+        if route.table != MAIN_TABLE:
+            place = draft.item_place("routes", number).at("table")
+            place.say(f"{route.table} beside vrf", rule="its routes are in the VRF's table")
 
 
 def _check_ipv6(config: NicConfig, draft: Draft) -> None:

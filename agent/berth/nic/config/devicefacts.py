@@ -29,6 +29,22 @@ class HomeSettings:
 
 
 @attrs.frozen(kw_only=True)
+class Child:
+    """A link over a parent, as far as others over it are concerned.
+
+    Attributes:
+        kind: The kernel's word for its kind.
+        sort: What its kind has to say: of ``ipvlan`` mode and flag, of ``vlan`` number and
+            protocol; empty for others.
+        holder: Whose it is, in words for a person.
+    """
+
+    kind: str
+    sort: tuple[str, ...] = ()
+    holder: str = ""
+
+
+@attrs.frozen(kw_only=True)
 class DeviceFacts:
     """One device: the NIC itself, or the parent whose child a claim gets.
 
@@ -43,6 +59,10 @@ class DeviceFacts:
         uplink: Why the node needs it itself; empty when it does not.
         home: What a claim may inherit.
         companions: Keys of its IOMMU group, and of what else is in it; none without a group.
+        children: Links of the node's own over it.
+        rdma: Names of its RDMA devices.
+        rdma_netns: ``shared`` when all namespaces see these, ``exclusive`` when one does.
+        rdma_lacking: Paths of nodes of theirs that are not there.
     """
 
     identity: str
@@ -57,6 +77,15 @@ class DeviceFacts:
     uplink: str = ""
     home: HomeSettings = HomeSettings()
     companions: tuple[str, ...] = ()
+    children: tuple[Child, ...] = ()
+    rdma: tuple[str, ...] = ()
+    rdma_netns: str = ""
+    rdma_lacking: tuple[str, ...] = ()
+
+    @property
+    def shares_rdma(self) -> bool:
+        """It has RDMA devices that a pod can use where they are."""
+        return bool(self.rdma) and self.rdma_netns != "exclusive"
 
 
 @attrs.frozen(kw_only=True)
@@ -67,9 +96,11 @@ class HostFacts:
         hardware_addrs: Addresses in use, lower case, and by whom: the identity of a device, or
             words for a person. Children that records of other claims tell of are among them, those
             of the claim in question are not.
+        children: Links that other claims have, or will have, over a parent, by its identity.
     """
 
     hardware_addrs: Mapping[str, str] = attrs.field(factory=dict)
+    children: Mapping[str, tuple[Child, ...]] = attrs.field(factory=dict)
 
 
 UNKNOWN_HOST: Final = HostFacts()

@@ -56,4 +56,6 @@ def attribute(name: str) -> str:
     """The Python attribute for a field's name: ``noDAD`` is ``no_dad``."""
     if name == "from":
         return "from_"
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.replace("IPv", "Ipv")).lower()
+    return re.sub(
+        r"(?<=[a-z0-9])(?=[A-Z])", "_", name.replace("IPv", "Ipv").replace("QoS", "Qos")
+    ).lower()

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from berth.config.forms import Flag, Whole
+from berth.nic.config.childfields import CHILD_FIELDS
 from berth.nic.config.field import Field, Guard
-from berth.nic.config.kinds import Objects, TableNumber, Word, Words, Written
+from berth.nic.config.kinds import Objects, Switches, TableNumber, Word, Words, Written
 from berth.nic.config.laterfields import LATER_FIELDS
 from berth.nic.config.notation import (
     INTERFACE_RULE,
@@ -27,10 +28,14 @@ from berth.nic.config.notation import (
     network,
 )
 from berth.nic.config.sysctls import SYSCTL_FIELDS
-from berth.nic.config.values import AttachMode, MacvlanMode, RdmaUse, RouteScope
+from berth.nic.config.values import AttachMode, RdmaUse, RouteScope
+from berth.nic.config.vffields import VF_FIELDS
 
 MTU_LIMIT: Final = 65535
 """Longest IP packet without jumbograms, in bytes."""
+
+SWITCHES_LIMIT: Final = 64
+"""Most features, and most private flags, of one text."""
 
 _MOST: Final = 2**32 - 1
 
@@ -48,7 +53,7 @@ _HARDWARE: Final = Written(
 FIELDS: Final = (
     Field(
         path="mode",
-        form=Word(kind=AttachMode, later=("ipvlan", "vlan")),
+        form=Word(kind=AttachMode),
         meaning="How the pod gets the NIC: the NIC itself, a link made over it, "
         "or the PCI function without a link.",
         default="by the device: `move`, the first of the group's `shared.children`, or `vfio`",
@@ -72,8 +77,9 @@ FIELDS: Final = (
         path="interface.hardwareAddr",
         form=_HARDWARE,
         meaning="Hardware address; no other link of the node has it. "
-        "Not for InfiniBand, and not with `macvlan.mode` `passthru`.",
-        default="what the device has; macvlan: made from claim and device, the same each time",
+        "Not for InfiniBand, not with `ipvlan`, and not with `macvlan.mode` `passthru`.",
+        default="what the device has, or the parent; macvlan: made from claim and device, the same "
+        "each time",
         guard=Guard.FOREIGN_LINK,
         known_as=("mac", "macAddress"),
     ),
@@ -127,14 +133,8 @@ FIELDS: Final = (
         default="false",
         guard=Guard.ALWAYS,
     ),
-    Field(
-        path="macvlan.mode",
-        form=Word(kind=MacvlanMode),
-        meaning="How children of one parent reach each other. "
-        "`passthru` takes the whole parent: the group has one slot, and it is no uplink.",
-        default='"bridge"',
-        guarded_values=((MacvlanMode.PASSTHRU, "macvlan.mode"),),
-    ),
+    *CHILD_FIELDS,
+    *VF_FIELDS,
     Field(
         path="vfio.iommufd",
         form=Flag(),
@@ -312,9 +312,40 @@ FIELDS: Final = (
     ),
     *SYSCTL_FIELDS,
     Field(
+        path="vrf.name",
+        form=Written(what=INTERFACE_RULE, parse=interface_name),
+        meaning="A VRF of this name is made in the pod, and the interface put into it: its "
+        "addresses' networks and its `routes` are in the VRF's table. Not with `rules` and "
+        "`routes[].table`.",
+        guarded_values=((OWN_NAME, OWN_NAME),),
+    ),
+    Field(
+        path="vrf.table",
+        form=TableNumber(main=False),
+        meaning="Its routing table, which nothing in the pod uses yet.",
+        default="the first free one from 1000 on",
+    ),
+    Field(
+        path="ethtool.features",
+        form=Switches(limit=SWITCHES_LIMIT),
+        meaning="Offloads by the kernel's names, as `ethtool -k` lists them: `rx-gro`, "
+        "`tx-tcp-segmentation`. One that the device cannot switch is refused.",
+        default="what the device has",
+    ),
+    Field(
+        path="ethtool.privateFlags",
+        form=Switches(limit=SWITCHES_LIMIT),
+        meaning="Flags of the driver, as `ethtool --show-priv-flags` lists them.",
+        default="what the device has",
+        guard=Guard.ALWAYS,
+        known_as=("privFlags",),
+    ),
+    Field(
         path="rdma",
-        form=Word(kind=RdmaUse, later=("required",)),
-        meaning="Whether the pod gets the NIC's RDMA devices, if it has any.",
+        form=Word(kind=RdmaUse),
+        meaning="Whether the pod gets the nodes of the NIC's RDMA devices: those that it has, "
+        "never, or always, so that a NIC without one is refused. A node that should be there and "
+        "is not refuses the claim, unless `none` is said.",
         default='"auto"',
     ),
     Field(

@@ -10,12 +10,13 @@ import hashlib
 from collections.abc import Container
 
 from berth.model.device import NicKind
+from berth.nic.config.children import check_children
 from berth.nic.config.devicefacts import DeviceFacts, HostFacts, Target
 from berth.nic.config.group import GroupPolicy, check_passthru
 from berth.nic.config.items import IPV6_LEAST_MTU
 from berth.nic.config.merge import Draft
 from berth.nic.config.report import Place
-from berth.nic.config.values import AttachMode, MacvlanMode, NicConfig
+from berth.nic.config.values import AttachMode, MacvlanMode, NicConfig, RdmaUse
 
 OFFERED_TYPES = frozenset({"nic", "nic-shared", "nic-vfio"})
 """Types of device that this version can prepare."""
@@ -37,6 +38,10 @@ def check_fit(
     _check_hardware_addr(config, draft, facts, host)
     if config.mode is AttachMode.MACVLAN:
         _check_macvlan(config, draft, facts, policy)
+    check_children(config, draft, facts=facts, policy=policy, host=host)
+    _check_vf(draft, facts)
+    if config.mode is not AttachMode.VFIO:
+        _check_rdma(config, draft.place("rdma"), facts)
     if facts.link_type != "ether":
         for number, _ in enumerate(config.neighbors):
             place = draft.item_place("neighbors", number).at("hardwareAddr")
@@ -105,6 +110,8 @@ def _check_hardware_addr(
     if wanted is None:
         return
     place = draft.place("interface.hardwareAddr")
+    if config.mode is AttachMode.IPVLAN:
+        place.say(f"{wanted} on an ipvlan child", rule="it has the parent's", mend="drop it")
     if facts.link_type != "ether":
         place.say(f"the address of a link of type {facts.link_type} cannot be set", mend="drop it")
     holder = host.hardware_addrs.get(wanted)
@@ -113,11 +120,43 @@ def _check_hardware_addr(
         place.say(f"{wanted} is in use", rule=f"{holder} has it", mend="choose another")
 
 
+def _check_vf(draft: Draft, facts: DeviceFacts) -> None:
+    given = [path for path in draft.settings if path.startswith("vf.")]
+    for path in given:
+        if facts.kind is not NicKind.VF:
+            found = f"without effect on a device of kind {facts.kind.value}"
+            draft.place(path).say(found, rule="it is set of a VF, through its PF", mend="drop it")
+        elif not facts.pf_mtu:
+            draft.place(path).say(
+                "cannot be set: the link of the VF's PF is not seen on the node",
+                rule="it is set through that link",
+                mend="bring the PF's link into the node's own network namespace",
+            )
+
+
+def _check_rdma(config: NicConfig, place: Place, facts: DeviceFacts) -> None:
+    required = config.rdma is RdmaUse.REQUIRED
+    if required and not facts.rdma:
+        place.say(
+            f'"{config.rdma.value}" of a NIC without an RDMA device', rule="it has to have one"
+        )
+    elif required and not facts.shares_rdma:
+        place.say(
+            f"{', '.join(facts.rdma)} would have to move into the pod",
+            rule="that is not available in this version",
+            mend="`rdma system set netns shared` before any other namespace is made",
+        )
+    elif config.rdma is not RdmaUse.NONE and facts.shares_rdma and facts.rdma_lacking:
+        place.say(
+            f"{', '.join(facts.rdma_lacking)} of {', '.join(facts.rdma)} is not there",
+            rule="a pod gets all nodes of an RDMA device",
+            mend='load ib_uverbs, ib_umad and rdma_ucm, or say rdma = "none"',
+        )
+
+
 def _check_macvlan(
     config: NicConfig, draft: Draft, facts: DeviceFacts, policy: GroupPolicy
 ) -> None:
-    if facts.link_type != "ether":
-        draft.home.say(f"a macvlan child over a link of type {facts.link_type} cannot be made")
     setting = draft.settings.get("macvlan.mode")
     if setting is None or config.macvlan.mode is not MacvlanMode.PASSTHRU:
         return

@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 
 from berth.config.finding import Finding, toml_text
-from berth.config.nicgroup import NicGroup
+from berth.config.nicgroup import NicGroup, Scrub
 from berth.config.schema import Config
 from berth.model.device import NicMode
 from berth.nic.config.decode import RESET, Layer, Setting, decode
@@ -19,6 +19,7 @@ from berth.nic.config.nearest import nearest
 from berth.nic.config.notation import OWN_NAME
 from berth.nic.config.report import Place, Report
 from berth.nic.config.values import AttachMode, MacvlanMode
+from berth.nic.config.vffields import VF_FIELDS
 
 _BEFORE_ENTRIES: Final = -1
 """Rank of faults in a group's defaults: they are told before those of a claim's entries."""
@@ -36,6 +37,7 @@ class GroupPolicy:
         claims_deny: Fields and objects that claims may not set.
         slots: Most claims that use one of its devices at once.
         allow_noiommu: Its devices may be bound to vfio-pci without an IOMMU.
+        scrub: What is done to its devices when they come home.
     """
 
     name: str
@@ -46,6 +48,7 @@ class GroupPolicy:
     claims_deny: tuple[str, ...] = ()
     slots: int = 1
     allow_noiommu: bool = False
+    scrub: Scrub = Scrub.RESTORE
 
     def layer(self, report: Report) -> Layer:
         """Read the defaults; faults in them, now or later, go to ``report``."""
@@ -99,6 +102,7 @@ def _policy(group: NicGroup, root: str) -> GroupPolicy:
         claims_deny=group.claims_deny,
         slots=group.shared.slots if group.mode is NicMode.SHARED else 1,
         allow_noiommu=group.allow_noiommu,
+        scrub=group.scrub,
     )
 
 
@@ -194,10 +198,17 @@ def check_passthru(setting: Setting, policy: GroupPolicy) -> None:
 
 NEEDED_MODE: Final[Mapping[str, AttachMode]] = {
     "macvlan.mode": AttachMode.MACVLAN,
+    "ipvlan.mode": AttachMode.IPVLAN,
+    "ipvlan.flag": AttachMode.IPVLAN,
+    "vlan.id": AttachMode.VLAN,
+    "vlan.protocol": AttachMode.VLAN,
     "inherit": AttachMode.MOVE,
     "vfio.iommufd": AttachMode.VFIO,
     "vfio.apiDevice": AttachMode.VFIO,
     "vfio.vhost": AttachMode.VFIO,
+    **{field.path: AttachMode.MOVE for field in VF_FIELDS},
+    "ethtool.features": AttachMode.MOVE,
+    "ethtool.privateFlags": AttachMode.MOVE,
 }
 """Fields that mean something in one mode only."""
 

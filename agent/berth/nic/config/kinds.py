@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, Generic, TypeVar
 
@@ -11,6 +12,7 @@ from typing_extensions import override
 
 from berth.config.finding import Cursor
 from berth.config.forms import Form, listed
+from berth.model.jsontext import duplicates
 from berth.nic.config.notation import Refusal
 from berth.nic.config.report import shown
 from berth.nic.config.values import MAIN_TABLE
@@ -21,18 +23,21 @@ E = TypeVar("E", bound=Enum)
 _TABLES_OF_THE_KERNEL: Final = {253: "default", 255: "local"}
 _TABLE_LIMIT: Final = 2**32 - 1
 
+_SWITCH_LIMIT: Final = 31
+"""Source: Linux ``include/uapi/linux/ethtool.h``, ETH_GSTRING_LEN with the closing NUL."""
+
+_SWITCH: Final = re.compile(rf"[!-~]{{1,{_SWITCH_LIMIT}}}")
+
 
 @attrs.frozen(kw_only=True)
 class Word(Form[E], Generic[E]):
     """One of a few words.
 
     Attributes:
-        kind: The words of this version.
-        later: Words of a later version, refused by name.
+        kind: The words.
     """
 
     kind: type[E]
-    later: tuple[str, ...] = ()
 
     @property
     @override
@@ -44,11 +49,7 @@ class Word(Form[E], Generic[E]):
         for word in self.kind:
             if isinstance(value, str) and value == word.value:
                 return word
-        if isinstance(value, str) and value in self.later:
-            found = f"{shown(value)} is not available in this version"
-            cursor.say(found, rule=f"it must be {self.label}")
-        else:
-            cursor.refuse(value, rule=f"it must be {self.label}")
+        cursor.refuse(value, rule=f"it must be {self.label}")
         return None
 
 
@@ -101,21 +102,30 @@ class Written(Form[T], Generic[T]):
         return parsed
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class TableNumber(Form[int]):
-    """A routing table, by number or as ``main``; not those that the kernel keeps for itself."""
+    """A routing table, by number or as ``main``; not those that the kernel keeps for itself.
+
+    Attributes:
+        main: The table ``main`` is allowed.
+    """
+
+    main: bool = True
 
     @property
     @override
     def label(self) -> str:
+        if not self.main:
+            return f"whole number from 1 to {_TABLE_LIMIT}, not 253, 254 or 255"
         return f'"main" or a whole number from 1 to {_TABLE_LIMIT}, not 253 or 255'
 
     @override
     def read(self, value: object, cursor: Cursor) -> int | None:
-        if value == "main":
+        if value == "main" and self.main:
             return MAIN_TABLE
-        if type(value) is int and value in _TABLES_OF_THE_KERNEL:
-            found = f"{value} is the kernel's own table {_TABLES_OF_THE_KERNEL[value]}"
+        own = _TABLES_OF_THE_KERNEL if self.main else {**_TABLES_OF_THE_KERNEL, MAIN_TABLE: "main"}
+        if type(value) is int and value in own:
+            found = f"{value} is the kernel's own table {own[value]}"
             cursor.say(found, rule="routes and rules of a claim stay out of it")
         elif type(value) is int and 0 < value <= _TABLE_LIMIT:
             return value
@@ -150,6 +160,41 @@ class Words(Form["tuple[str, ...]"]):
             else:
                 words.append(word)
         return tuple(words) if len(words) == len(value) else None
+
+
+@attrs.frozen(kw_only=True)
+class Switches(Form["Mapping[str, bool | None]"]):
+    """An object of true or false by names that the kernel or a driver gives.
+
+    A ``null`` takes back what a weaker text said of the name.
+    """
+
+    limit: int
+
+    @property
+    @override
+    def label(self) -> str:
+        return f"object of at most {self.limit} names with true or false"
+
+    @override
+    def read(self, value: object, cursor: Cursor) -> Mapping[str, bool | None] | None:
+        if not isinstance(value, Mapping):
+            cursor.refuse(value, rule="it must be an object of true or false by name")
+            return None
+        if len(value) > self.limit:
+            cursor.say(f"{len(value)} names", rule=f"at most {self.limit} are allowed")
+        read: dict[str, bool | None] = {}
+        for name in duplicates(value):
+            cursor.at(name).say("given more than once", rule="each name stands once")
+        for name, on in value.items():
+            if _SWITCH.fullmatch(name) is None:
+                rule = f"a name has 1 to {_SWITCH_LIMIT} letters, digits and signs"
+                cursor.at(name).say("is no name", rule=rule)
+            elif on is not None and not isinstance(on, bool):
+                cursor.at(name).refuse(on, rule="it must be true or false")
+            else:
+                read[name] = on
+        return read if len(read) == len(value) <= self.limit else None
 
 
 @attrs.frozen(kw_only=True)

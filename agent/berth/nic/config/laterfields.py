@@ -8,96 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.nic.config.field import Field, Guard
+from berth.nic.config.field import Field
 from berth.nic.config.kinds import Later
-from berth.nic.config.notation import INTERFACE_RULE
 
 LATER_FIELDS: Final = (
-    Field(path="ipvlan.mode", form=Later('"l2", "l3" or "l3s"'), meaning="Kind of ipvlan."),
-    Field(
-        path="ipvlan.flag",
-        form=Later('"bridge", "private" or "vepa"'),
-        meaning="How children of one parent reach each other.",
-    ),
-    Field(
-        path="vlan.id",
-        form=Later("whole number from 1 to 4094"),
-        meaning="VLAN.",
-        guard=Guard.ALWAYS,
-    ),
-    Field(
-        path="vlan.protocol",
-        form=Later('"802.1Q" or "802.1ad"'),
-        meaning="Kind of VLAN tag.",
-        guard=Guard.ALWAYS,
-    ),
-    Field(
-        path="vf.vlan",
-        form=Later("whole number from 0 to 4094"),
-        meaning="VLAN of a VF.",
-        guard=Guard.ALWAYS,
-    ),
-    Field(
-        path="vf.vlanQoS",
-        form=Later("whole number from 0 to 7"),
-        meaning="Priority in its VLAN tag.",
-        guard=Guard.ALWAYS,
-    ),
-    Field(
-        path="vf.vlanProtocol",
-        form=Later('"802.1Q" or "802.1ad"'),
-        meaning="Kind of VLAN tag.",
-        guard=Guard.ALWAYS,
-    ),
-    Field(
-        path="vf.spoofCheck",
-        form=Later("true or false"),
-        meaning="Check of the hardware addresses it sends.",
-        guard=Guard.ALWAYS,
-    ),
-    Field(
-        path="vf.trust",
-        form=Later("true or false"),
-        meaning="Let it go promiscuous and change its address.",
-        guard=Guard.ALWAYS,
-    ),
-    Field(
-        path="vf.linkState",
-        form=Later('"auto", "enable" or "disable"'),
-        meaning="Its carrier.",
-        guard=Guard.ALWAYS,
-    ),
-    Field(
-        path="vf.minTxMbps",
-        form=Later("whole number"),
-        meaning="Least transmit rate.",
-        guard=Guard.ALWAYS,
-    ),
-    Field(
-        path="vf.maxTxMbps",
-        form=Later("whole number"),
-        meaning="Largest transmit rate.",
-        guard=Guard.ALWAYS,
-    ),
-    Field(
-        path="vf.adminMAC",
-        form=Later("true or false"),
-        meaning="Set its hardware address through the PF.",
-        guard=Guard.ALWAYS,
-    ),
-    Field(
-        path="ethtool.features",
-        form=Later("object of true or false by feature"),
-        meaning="Offloads by the kernel's names.",
-    ),
-    Field(
-        path="ethtool.privateFlags",
-        form=Later("object of true or false by flag"),
-        meaning="Flags of the driver.",
-        guard=Guard.ALWAYS,
-    ),
-    Field(path="vrf.name", form=Later(INTERFACE_RULE), meaning="Name of a VRF in the pod."),
-    Field(path="vrf.table", form=Later("whole number"), meaning="Its routing table."),
     Field(path="dhcp.ipv4", form=Later("true or false"), meaning="Get an IPv4 lease."),
 )
 """Every such field, in the order of the reference page."""

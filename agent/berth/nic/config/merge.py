@@ -69,5 +69,15 @@ def merge(layers: Iterable[Layer], *, rights: Rights, home: Place) -> Draft:
                 for each, change in changed.items():
                     rights.check(each, change.value, setting.place)
             if setting.value is not RESET or not setting.sound:
-                merged[path] = setting
+                merged[path] = _over(overruled.get(path), setting)
     return Draft(settings=merged, home=home)
+
+
+def _over(weaker: Setting | None, setting: Setting) -> Setting:
+    """A setting with what a weaker one says of names that it leaves out, where names are free."""
+    value = setting.value
+    if not isinstance(value, Mapping):
+        return setting
+    known = weaker.value if weaker is not None and isinstance(weaker.value, Mapping) else {}
+    named = {name: on for name, on in {**known, **value}.items() if on is not None}
+    return attrs.evolve(setting, value=named)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from itertools import count
 
+from berth.nic.config.children import clash
 from berth.nic.config.merge import Draft
 from berth.nic.config.report import Place
 from berth.nic.config.values import ResolvedNic, RouteKey
@@ -37,12 +38,18 @@ def check_pod(nics: Sequence[tuple[ResolvedNic, Draft]], others: Sequence[Resolv
 
 
 def _check_pair(nic: ResolvedNic, draft: Draft, other: ResolvedNic) -> None:
-    if nic.name == other.name:
-        _clash(draft.place("interface.name"), f'"{nic.name}" is the name', nic, other)
+    names = {name for _, name in other.config.names}
+    for path, name in nic.config.names:
+        if name in names:
+            _clash(draft.place(path), f'"{name}" is the name', nic, other)
+    table = nic.config.vrf.table
+    if table is not None and table == other.config.vrf.table:
+        _clash(draft.place("vrf.table"), f"{table} is the table of the VRF", nic, other)
     mine, theirs = nic.config.interface.hardware_addr, other.config.interface.hardware_addr
     if mine is not None and mine == theirs:
         place = draft.place("interface.hardwareAddr")
         _clash(place, f"{mine} is the hardware address", nic, other)
+    _check_children(nic, draft, other)
     addresses = {address.address.ip for address in other.config.addresses}
     for number, address in enumerate(nic.config.addresses):
         if address.address.ip in addresses:
@@ -51,7 +58,18 @@ def _check_pair(nic: ResolvedNic, draft: Draft, other: ResolvedNic) -> None:
     _check_routes(nic, draft, other)
 
 
+def _check_children(nic: ResolvedNic, draft: Draft, other: ResolvedNic) -> None:
+    """Of one claim alone; those of other claims are among what its device is checked against."""
+    if (nic.claim, nic.device) == (other.claim, other.device):
+        path, rule = clash(nic.config, other.config)
+        if path:
+            draft.place(path).say(f"clashes with that of {other}", rule=rule)
+
+
 def _check_routes(nic: ResolvedNic, draft: Draft, other: ResolvedNic) -> None:
+    if nic.config.vrf.name or other.config.vrf.name:
+        # A VRF's table is its own.
+        return
     explicit = {route.key for route in other.config.routes}
     taken = explicit | set(_connected(other))
     for number, route in enumerate(nic.config.routes):

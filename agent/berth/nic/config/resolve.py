@@ -80,7 +80,9 @@ def resolve(
             functions.append(_resolved(claim, target, config))
         else:
             drafts.append((target, draft, config))
-    taken = {*skip_names, *(other.name for other in others)}
+    of_others = (name for other in others for _, name in other.config.names)
+    of_vrfs = (config.vrf.name for _, _, config in drafts)
+    taken = {*skip_names, *of_others, *of_vrfs}
     names = assign_names([config.interface.name for _, _, config in drafts], taken)
     nics = [
         (_resolved(claim, target, _complete(claim.ref.uid, target, config, name, host)), draft)

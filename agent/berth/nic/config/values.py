@@ -36,7 +36,14 @@ class AttachMode(Enum):
 
     MOVE = "move"
     MACVLAN = "macvlan"
+    IPVLAN = "ipvlan"
+    VLAN = "vlan"
     VFIO = "vfio"
+
+    @property
+    def is_child(self) -> bool:
+        """A link is made over the NIC, which stays at home."""
+        return self in {AttachMode.MACVLAN, AttachMode.IPVLAN, AttachMode.VLAN}
 
 
 class MacvlanMode(Enum):
@@ -46,6 +53,44 @@ class MacvlanMode(Enum):
     PRIVATE = "private"
     VEPA = "vepa"
     PASSTHRU = "passthru"
+
+
+class IpvlanMode(Enum):
+    """On which layer ipvlan children of a parent are told apart, and who routes for them."""
+
+    L2 = "l2"
+    L3 = "l3"
+    L3S = "l3s"
+
+
+class IpvlanFlag(Enum):
+    """How ipvlan children of one parent reach each other."""
+
+    BRIDGE = "bridge"
+    PRIVATE = "private"
+    VEPA = "vepa"
+
+
+class VlanProtocol(Enum):
+    """How a VLAN's tag is told from other packets."""
+
+    Q = "802.1Q"
+    AD = "802.1ad"
+
+
+VLAN_ETHERTYPES: Final[Mapping[VlanProtocol, int]] = {
+    VlanProtocol.Q: 0x8100,
+    VlanProtocol.AD: 0x88A8,
+}
+"""EtherTypes of the tags. Source: Linux ``include/uapi/linux/if_ether.h``."""
+
+
+class VfLinkState(Enum):
+    """Whether a VF has carrier: as its PF, always, or never."""
+
+    AUTO = "auto"
+    ENABLE = "enable"
+    DISABLE = "disable"
 
 
 class RouteScope(Enum):
@@ -61,6 +106,7 @@ class RdmaUse(Enum):
 
     AUTO = "auto"
     NONE = "none"
+    REQUIRED = "required"
 
 
 @attrs.frozen(kw_only=True)
@@ -70,7 +116,7 @@ class InterfaceConfig:
     Attributes:
         name: In the pod; empty only before a name is assigned.
         hardware_addr: Lower case with colons. A macvlan child always has one, but in mode
-            ``passthru``, where the kernel gives it the parent's.
+            ``passthru``, where the kernel gives it the parent's, as it does to other children.
     """
 
     name: str = ""
@@ -91,6 +137,68 @@ class MacvlanConfig:
     """A macvlan child."""
 
     mode: MacvlanMode = MacvlanMode.BRIDGE
+
+
+@attrs.frozen(kw_only=True)
+class IpvlanConfig:
+    """An ipvlan child; all of one parent have the same."""
+
+    mode: IpvlanMode = IpvlanMode.L2
+    flag: IpvlanFlag = IpvlanFlag.BRIDGE
+
+
+@attrs.frozen(kw_only=True)
+class VlanConfig:
+    """A child for one VLAN of its parent.
+
+    Attributes:
+        id: Its number; ``None`` with other modes alone.
+    """
+
+    id: int | None = None
+    protocol: VlanProtocol = VlanProtocol.Q
+
+
+@attrs.frozen(kw_only=True)
+class VfConfig:
+    """What is set of a VF through its PF; ``None`` leaves what it has.
+
+    Attributes:
+        vlan: VLAN that it is held in; 0 for none.
+        vlan_qos: Priority in that VLAN's tag.
+        admin_mac: Its hardware address is set through the PF too.
+    """
+
+    vlan: int | None = None
+    vlan_qos: int | None = None
+    vlan_protocol: VlanProtocol | None = None
+    spoof_check: bool | None = None
+    trust: bool | None = None
+    link_state: VfLinkState | None = None
+    min_tx_mbps: int | None = None
+    max_tx_mbps: int | None = None
+    admin_mac: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class VrfConfig:
+    """A VRF of the interface's own in the pod.
+
+    Attributes:
+        name: Empty for none.
+        table: Its routing table; ``None`` for one that is free in the pod.
+    """
+
+    name: str = ""
+    table: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class EthtoolConfig:
+    """Switches of the link, by the names that the kernel and the driver have for them."""
+
+    features: Mapping[str, bool] = attrs.field(factory=dict)
+    private_flags: Mapping[str, bool] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -216,7 +324,12 @@ class NicConfig:
     mode: AttachMode = AttachMode.MOVE
     interface: InterfaceConfig = InterfaceConfig()
     macvlan: MacvlanConfig = MacvlanConfig()
+    ipvlan: IpvlanConfig = IpvlanConfig()
+    vlan: VlanConfig = VlanConfig()
+    vf: VfConfig = VfConfig()
     vfio: WayIn = WayIn()
+    ethtool: EthtoolConfig = EthtoolConfig()
+    vrf: VrfConfig = VrfConfig()
     addresses: tuple[AddressConfig, ...] = ()
     routes: tuple[RouteConfig, ...] = ()
     rules: tuple[RuleConfig, ...] = ()
@@ -225,6 +338,12 @@ class NicConfig:
     rdma: RdmaUse = RdmaUse.AUTO
     announce: bool = True
     inherit: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[tuple[str, str], ...]:
+        """Every name that it takes in the pod, by the field that gives it."""
+        wanted = (("interface.name", self.interface.name), ("vrf.name", self.vrf.name))
+        return tuple((field, name) for field, name in wanted if name)
 
     def rule_versions(self, rule: RuleConfig) -> tuple[int, ...]:
         """The families in which ``rule`` is to be made: its own, else those of its table."""

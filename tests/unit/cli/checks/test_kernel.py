@@ -72,6 +72,13 @@ def test_release(release: str, lines: list[tuple[str, str]]) -> None:
             {"/sys/fs/cgroup/memory/": ""},
             [("note", "cgroup v1: kubelet 1.35 and later refuses to start on it")],
         ),
+        (
+            {
+                "/sys/fs/cgroup/memory/": "",
+                "/var/lib/kubelet/config.yaml": "failCgroupV1: false\n",
+            },
+            [("note", "cgroup v1, which kubelet's failCgroupV1: false takes")],
+        ),
         ({}, []),
     ],
 )

@@ -273,6 +273,14 @@ def test_hardware_facts_are_told() -> None:
     assert link.immovable is None
 
 
+@pytest.mark.parametrize("change", [vf.VfChange(), vf.VfChange(trust=True, spoof_check=False)])
+def test_vf_change_that_is_not_one_value(change: vf.VfChange) -> None:
+    """The kernel sets several one by one and undoes none, so one request has one."""
+
+    with pytest.raises(LocalProtocolError, match="exactly one is sent"):
+        vf.vf_value(3, change)
+
+
 def _vf(number: int, *more: bytes) -> bytes:
     mac = number.to_bytes(4, "little") + b"\x02\0\0\0\0" + bytes([number]) + bytes(26)
     return nla.nest(1, nla.attribute(1, mac), *more)
@@ -331,6 +339,12 @@ def test_cut_virtual_function_is_refused() -> None:
     ("value", "field", "expected"),
     [
         (vf.vf_mac(3, "02:00:00:00:00:09"), "mac", "02:00:00:00:00:09"),
+        (vf.vf_value(3, vf.VfChange(mac="02:00:00:00:00:09")), "mac", "02:00:00:00:00:09"),
+        (vf.vf_value(3, vf.VfChange(vlan=vf.VfVlan(id=5, qos=2))), "vlan_qos", 2),
+        (vf.vf_value(3, vf.VfChange(spoof_check=True)), "spoof_check", True),
+        (vf.vf_value(3, vf.VfChange(trust=False)), "trust", False),
+        (vf.vf_value(3, vf.VfChange(link_state=1)), "link_state", 1),
+        (vf.vf_value(3, vf.VfChange(rate=vf.VfRate(min_mbps=5))), "min_rate_mbps", 5),
         (vf.vf_vlan(3, 100, qos=2, protocol=0x88A8), "vlan_protocol", 0x88A8),
         (vf.vf_vlan(3, 100, qos=2), "vlan", 100),
         (vf.vf_spoof_check(3, on=False), "spoof_check", False),

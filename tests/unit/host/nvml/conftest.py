@@ -31,8 +31,10 @@ Show = Callable[[World], None]
 class Opened(Protocol):
     """Runs an owner for a block, with the session open."""
 
-    def __call__(self, *, hold: bool = ...) -> AbstractAsyncContextManager[Nvml]:
-        """Begin."""
+    def __call__(
+        self, *, hold: bool = ..., settle: bool = ...
+    ) -> AbstractAsyncContextManager[Nvml]:
+        """Begin; unless told otherwise, when every GPU is heard."""
 
 
 @pytest.fixture(autouse=True)
@@ -60,12 +62,13 @@ def opened(show: Show) -> Opened:
     """Run an owner whose session is up."""
 
     @asynccontextmanager
-    async def run(*, hold: bool = True) -> Any:
+    async def run(*, hold: bool = True, settle: bool = True) -> Any:
         owner = Nvml(library=str(nvml.library()), hold=hold)
         async with trio.open_nursery() as nursery:
             await nursery.start(owner.run)
             owner.notice(functions=3)
-            await settled(owner)
+            if settle:
+                await settled(owner)
             yield owner
             nursery.cancel_scope.cancel()
 
@@ -78,5 +81,7 @@ async def settled(owner: Nvml) -> None:
         if owner.session.detail and owner.session.due_s > trio.current_time():
             return
         await trio.testing.wait_all_tasks_blocked(0.01)
-    while owner._hold and not owner.statistics().listening and owner.session.driver is not None:
+    while owner._hold and owner.session.driver is not None:
+        if owner.statistics().listening and not owner._lock.locked():
+            return
         await trio.testing.wait_all_tasks_blocked(0.01)

@@ -10,17 +10,21 @@ import trio
 import trio.testing
 
 from berth.host.nvml.owner import Nvml
-from berth.host.nvml.values import MIG_CHANGED, XID, EventKind, NvmlEvent
-from berth.rehearsal.nvml.world import LOST, Event, World, read_counts
+from berth.host.nvml.registry import PROBE_S
+from berth.host.nvml.values import MIG_CHANGED, XID, EventKind, NvmlEvent, Probe
+from berth.rehearsal.nvml.world import FOR_EVER, LOST, Card, Event, World, read_counts
 from tests.nvml import cards
 from tests.unit.host.nvml.conftest import FULL, OTHER, PARTED, Opened, Show
 
+HUNG = attrs.evolve(PARTED, hang_ms=FOR_EVER)
+"""The second GPU, which no longer answers."""
+
 
 async def registered(owner: Nvml) -> list[str]:
-    """Give the addresses of the next events, which must be registrations."""
+    """Give the addresses of the next events, which must be registrations, in order."""
     events = [await owner.receive_event() for _ in owner.statistics().listening]
     assert {event.kind for event in events} == {EventKind.REGISTERED}
-    return [event.address for event in events]
+    return sorted(event.address for event in events)
 
 
 async def test_events_come_with_their_scope(opened: Opened, show: Show) -> None:
@@ -90,11 +94,11 @@ async def test_lost_gpu_is_named_and_the_others_are_heard(opened: Opened, show: 
         last = await owner.receive_event()
         listening = owner.statistics().listening
 
-    assert [(one.kind, one.address) for one in seen] == [
+    assert {(one.kind, one.address) for one in seen} == {
         (EventKind.LOST, FULL.address),
         (EventKind.REGISTERED, PARTED.address),
         (EventKind.REGISTERED, OTHER.address),
-    ]
+    }
     assert (last.address, last.data) == (OTHER.address, 13)
     assert listening == (PARTED.address, OTHER.address)
 
@@ -115,10 +119,93 @@ async def test_gpu_that_came_back_is_heard_again(
         soon = owner.statistics().listening
         mock_clock.jump(61)
         await owner.probe(FULL.address)
-        again = [(await owner.receive_event()).address for _ in range(3)]
+        again = sorted([(await owner.receive_event()).address for _ in range(3)])
 
     assert soon == (PARTED.address, OTHER.address)
     assert again == [FULL.address, PARTED.address, OTHER.address]
+
+
+async def heard_without_time(owner: Nvml, show: Show, *others: Card) -> None:
+    """The last GPU's next XID is heard though the clock stands still: nobody waits for a hang."""
+    event = Event(sequence=1, type=XID, data=13)
+    show(cards(*others, attrs.evolve(OTHER, events=(event,))))
+    seen = await owner.receive_event()
+    assert (seen.kind, seen.address, seen.data) == (EventKind.XID, OTHER.address, 13)
+
+
+async def test_hang_of_one_keeps_nobody_from_being_heard_when_another_is_lost(
+    opened: Opened, show: Show, mock_clock: trio.testing.MockClock
+) -> None:
+    """The set is made anew at once, and the one that hangs is asked beside it."""
+
+    lost = attrs.evolve(FULL, error=LOST)
+    async with opened() as owner:
+        await registered(owner)
+        mock_clock.jump(2)
+        show(cards(lost, HUNG, OTHER))
+        seen = [await owner.receive_event() for _ in range(2)]
+        assert {(one.kind, one.address) for one in seen} == {
+            (EventKind.LOST, FULL.address),
+            (EventKind.REGISTERED, OTHER.address),
+        }
+        await heard_without_time(owner, show, lost, HUNG)
+        mock_clock.jump(PROBE_S)
+
+
+async def test_gpu_that_hangs_from_the_start_keeps_nobody_from_being_heard(
+    opened: Opened, show: Show, mock_clock: trio.testing.MockClock
+) -> None:
+    """It does not even say which one it is."""
+
+    show(cards(FULL, HUNG, OTHER))
+    async with opened(settle=False) as owner:
+        first = await owner.receive_event()
+        second = await owner.receive_event()
+        assert {first.address, second.address} == {FULL.address, OTHER.address}
+        await heard_without_time(owner, show, FULL, HUNG)
+        show(cards(FULL, PARTED, OTHER))
+
+
+async def test_set_that_ends_is_not_kept_by_one_that_hangs(
+    opened: Opened, show: Show, mock_clock: trio.testing.MockClock
+) -> None:
+    """While one is still waited for, another is lost: the next set is made all the same."""
+
+    lost = attrs.evolve(FULL, error=LOST)
+    async with opened() as owner:
+        await registered(owner)
+        mock_clock.jump(2)
+        show(cards(lost, HUNG, OTHER))
+        for _ in range(2):
+            await owner.receive_event()
+        mock_clock.jump(2)
+        show(cards(lost, HUNG, attrs.evolve(OTHER, error=LOST)))
+        seen = await owner.receive_event()
+        mock_clock.jump(PROBE_S)
+
+    assert (seen.kind, seen.address) == (EventKind.LOST, OTHER.address)
+
+
+async def test_gpu_that_answers_again_comes_into_the_set_of_now(
+    opened: Opened, show: Show, mock_clock: trio.testing.MockClock
+) -> None:
+    """At once, and nothing that the others say meanwhile is lost."""
+
+    lost = attrs.evolve(FULL, error=LOST)
+    async with opened() as owner:
+        await registered(owner)
+        mock_clock.jump(2)
+        show(cards(lost, HUNG, OTHER))
+        for _ in range(2):
+            await owner.receive_event()
+        mock_clock.jump(PROBE_S)
+        show(cards(lost, PARTED, OTHER))
+        while not isinstance(await owner.probe(PARTED.address), Probe):
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        seen = await owner.receive_event()
+        await heard_without_time(owner, show, lost, PARTED)
+
+    assert (seen.kind, seen.address) == (EventKind.REGISTERED, PARTED.address)
 
 
 @pytest.mark.slow

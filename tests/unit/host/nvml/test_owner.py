@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
@@ -11,7 +12,9 @@ import trio.testing
 
 from berth.errors import HostError
 from berth.host.nvml.owner import Nvml
+from berth.host.nvml.registry import PROBE_S
 from berth.host.nvml.session import SessionState
+from berth.host.nvml.sight import UNLISTED
 from berth.host.nvml.silence import Silence
 from berth.host.nvml.values import NoAnswer, Probe, Refusal, Walk
 from berth.rehearsal.nvml.world import (
@@ -46,6 +49,20 @@ async def inside(tmp_path: Path, address: str) -> None:
     await trio.testing.wait_all_tasks_blocked(0.05)
 
 
+async def judged(owner: Nvml, clock: trio.testing.MockClock) -> Mapping[str, Silence]:
+    """What the silence of GPUs means, where a second passes when that takes so long."""
+    found: list[Mapping[str, Silence]] = []
+
+    async def judge() -> None:
+        found.append(await owner.silences())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(judge)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        clock.jump(1)
+    return found[0]
+
+
 async def test_order_and_minors_change_no_gpu(opened: Opened, show: Show) -> None:
     """Shuffled, with other minor numbers, each is the same at its address (T2)."""
 
@@ -68,6 +85,26 @@ async def test_gpu_that_is_lost_at_start_is_nameless(opened: Opened, show: Show)
 
     assert [gpu.address for gpu in found.gpus] == [PARTED.address, OTHER.address]
     assert found.nameless == ("index 1: the GPU is lost (15)",)
+
+
+async def test_gpu_that_was_lost_at_start_is_found_when_it_is_asked(
+    opened: Opened, show: Show
+) -> None:
+    """At the next probe, not at the next walk; whoever keeps the GPUs is told to walk."""
+
+    show(cards(OTHER, attrs.evolve(FULL, error=LOST), PARTED))
+    async with opened() as owner:
+        version = owner.version
+        lost = await owner.probe(FULL.address)
+        assert (lost, owner.version) == (UNLISTED, version)
+
+        show(cards(OTHER, FULL, PARTED))
+        found = await owner.probe(FULL.address)
+        assert isinstance(found, Probe)
+        assert owner.version == version + 1
+        events = [await owner.receive_event() for _ in range(3)]
+
+    assert FULL.address in {event.address for event in events}
 
 
 async def test_gpu_that_is_lost_later_is_as_it_was(opened: Opened, show: Show) -> None:
@@ -94,8 +131,8 @@ async def hang_for_an_hour(
             while {call.key for call in owner.statistics().calls.open} - {"library"} != silent:
                 await trio.testing.wait_all_tasks_blocked(0.01)
             clock.jump(4)
-        owner.silences()
-        clock.jump(26)
+        await judged(owner, clock)
+        clock.jump(25)
 
 
 async def test_gpu_that_hangs_for_ever_stands_alone(
@@ -109,7 +146,7 @@ async def test_gpu_that_hangs_for_ever_stands_alone(
         answer = await owner.probe(FULL.address)
         other = await owner.probe(OTHER.address)
         out = owner.statistics().calls.open
-        silences = owner.silences()
+        silences = await owner.silences()
         state = owner.session.state
         counts = read_counts(tmp_path / "world")[FULL.address]
         mock_clock.autojump_threshold = 0
@@ -143,7 +180,7 @@ async def test_lock_of_the_whole_library_condemns_one_gpu(
             await only_open(owner, FULL.address, PARTED.address, OTHER.address)
             mock_clock.jump(4)
         await hang_for_an_hour(owner, show, mock_clock, lock=True)
-        silences = owner.silences()
+        silences = await judged(owner, mock_clock)
         state = owner.session.state
         mock_clock.autojump_threshold = 0
         before_s = trio.current_time()
@@ -155,6 +192,43 @@ async def test_lock_of_the_whole_library_condemns_one_gpu(
     }
     assert state is SessionState.STALLED
     assert trio.current_time() - before_s <= 2
+
+
+async def test_two_that_hang_are_both_silent_when_a_third_answers(
+    opened: Opened, show: Show, mock_clock: trio.testing.MockClock
+) -> None:
+    """As soon as the second is late: nobody waits for the patience with it to end (GH §6.6)."""
+
+    async with opened() as owner:
+        await owner.walk()
+        show(cards(HUNG, attrs.evolve(PARTED, hang_ms=FOR_EVER), OTHER))
+        async with trio.open_nursery() as nursery:
+            for address in (FULL.address, PARTED.address):
+                nursery.start_soon(owner.probe, address)
+            await only_open(owner, FULL.address, PARTED.address)
+            mock_clock.jump(PROBE_S)
+        silences = await owner.silences()
+
+    assert silences == dict.fromkeys((FULL.address, PARTED.address), Silence.NO_ANSWER)
+
+
+async def test_two_that_hang_alone_are_both_silent_when_the_library_answers(
+    opened: Opened, show: Show, mock_clock: trio.testing.MockClock
+) -> None:
+    """There is no third to be asked; one that is lost says nothing of the others."""
+
+    async with opened() as owner:
+        await owner.walk()
+        lost = attrs.evolve(OTHER, error=LOST)
+        show(cards(HUNG, attrs.evolve(PARTED, hang_ms=FOR_EVER), lost))
+        async with trio.open_nursery() as nursery:
+            for address in (FULL.address, PARTED.address):
+                nursery.start_soon(owner.probe, address)
+            await only_open(owner, FULL.address, PARTED.address)
+            mock_clock.jump(PROBE_S)
+        silences = await owner.silences()
+
+    assert silences == dict.fromkeys((FULL.address, PARTED.address), Silence.NO_ANSWER)
 
 
 async def test_walk_past_its_deadline_gives_the_others(

@@ -49,6 +49,15 @@ def test_library_that_is_held_up_proves_nothing_against_the_others() -> None:
     assert silences(out, 3600) == {"a": Silence.NO_ANSWER, "b": Silence.STALLED}
 
 
+def test_call_that_came_back_clears_the_library() -> None:
+    """If it began when the others had been out for their time: an earlier one proves nothing."""
+
+    out = [call("a", 0), call("b", 1), call(LIBRARY, 4)]
+
+    assert silences(out, 9, proof_s=4.9)["b"] is Silence.STALLED
+    assert silences(out, 9, proof_s=5) == {"a": Silence.NO_ANSWER, "b": Silence.NO_ANSWER}
+
+
 def test_others_are_known_again_when_the_oldest_returns() -> None:
     """The next oldest is then the cause."""
 

@@ -153,13 +153,46 @@ def _interfaces() -> st.SearchStrategy[Any]:
     )
 
 
+def _switches() -> st.SearchStrategy[Any]:
+    return st.dictionaries(st.from_regex(r"\A[!-~]{1,31}\Z"), st.booleans(), max_size=5)
+
+
 READABLE: Final = st.fixed_dictionaries(
     {},
     optional={
-        "mode": st.sampled_from(["move", "macvlan"]),
+        "mode": st.sampled_from(["move", "macvlan", "ipvlan", "vlan"]),
         "interface": _interfaces(),
         "macvlan": st.fixed_dictionaries(
             {"mode": st.sampled_from(["bridge", "private", "vepa", "passthru"])}
+        ),
+        "ipvlan": st.fixed_dictionaries(
+            {},
+            optional={
+                "mode": st.sampled_from(["l2", "l3", "l3s"]),
+                "flag": st.sampled_from(["bridge", "private", "vepa"]),
+            },
+        ),
+        "vlan": st.fixed_dictionaries(
+            {"id": st.integers(1, 4094)},
+            optional={"protocol": st.sampled_from(["802.1Q", "802.1ad"])},
+        ),
+        "vf": st.fixed_dictionaries(
+            {},
+            optional={
+                "vlan": st.integers(0, 4094),
+                "vlanQoS": st.integers(0, 7),
+                "vlanProtocol": st.sampled_from(["802.1Q", "802.1ad"]),
+                "linkState": st.sampled_from(["auto", "enable", "disable"]),
+                "minTxMbps": st.integers(0, 1000),
+                "maxTxMbps": st.integers(0, 1000),
+                **{name: st.booleans() for name in ("spoofCheck", "trust", "adminMAC")},
+            },
+        ),
+        "vrf": st.fixed_dictionaries(
+            {"name": st.sampled_from(["blue", "red"])}, optional={"table": st.integers(1000, 2000)}
+        ),
+        "ethtool": st.fixed_dictionaries(
+            {}, optional={name: _switches() for name in ("features", "privateFlags")}
         ),
         "addresses": _addresses(),
         "routes": _routes(),

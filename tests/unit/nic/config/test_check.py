@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 
 from berth.model.claim import ConfigSource
-from tests.unit.nic.config.claims import SHARED, class_faults, entry, resolved
+from berth.model.device import NicKind
+from tests.unit.nic.config.claims import NIC, SHARED, class_faults, entry, resolved
 
 V4 = {"address": "10.0.0.5/24"}
 V6 = {"address": "fd00::5/64"}
@@ -289,7 +291,75 @@ def test_inherit_when_a_child_is_made() -> None:
 def test_macvlan_when_the_mode_could_not_be_read() -> None:
     """A fault in the mode is not told a second time as a field without effect."""
 
-    found = class_faults({"mode": "ipvlan", "macvlan": {"mode": "vepa"}})
+    found = class_faults({"mode": "macvlna", "macvlan": {"mode": "vepa"}})
 
     assert len(found) == 1
     assert found[0].startswith("mode: ")
+
+
+VF = attrs.evolve(NIC, kind=NicKind.VF, pf_mtu=9000)
+
+
+@pytest.mark.parametrize(
+    ("vf", "faults"),
+    [
+        ({"vlan": 7, "vlanQoS": 3, "vlanProtocol": "802.1ad"}, []),
+        ({"vlan": 0, "vlanQoS": 0}, []),
+        ({"vlanQoS": 3}, ["vf.vlanQoS: without a VLAN: it stands in a VLAN's tag"]),
+        (
+            {"vlan": 0, "vlanProtocol": "802.1Q"},
+            ["vf.vlanProtocol: without a VLAN: it stands in a VLAN's tag"],
+        ),
+        ({"minTxMbps": 10, "maxTxMbps": 10}, []),
+        ({"minTxMbps": 10, "maxTxMbps": 0}, []),
+        (
+            {"minTxMbps": 11, "maxTxMbps": 10},
+            ["vf.minTxMbps: 11 is above vf.maxTxMbps: that is 10"],
+        ),
+        ({"adminMAC": False}, []),
+        (
+            {"adminMAC": True},
+            ["vf.adminMAC: true without an address: it says how interface.hardwareAddr is set"],
+        ),
+    ],
+)
+def test_vf_when_its_values_are_beside_each_other(vf: dict[str, Any], faults: list[str]) -> None:
+    """A tag needs a VLAN, the least rate is not above the largest, an address has to be given."""
+
+    assert class_faults({"vf": vf}, facts=VF) == faults
+
+
+def test_admin_mac_when_an_address_is_given() -> None:
+    """The address of the interface is the one that is set through the PF."""
+
+    interface = {"hardwareAddr": "02:00:00:00:00:01"}
+
+    assert class_faults({"interface": interface, "vf": {"adminMAC": True}}, facts=VF) == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "faults"),
+    [
+        ({"vrf": {"name": "blue"}}, []),
+        ({"vrf": {"name": "blue", "table": 7}, "routes": [{"to": "10.1.0.0/16"}]}, []),
+        ({"vrf": {"table": 7}}, ["vrf.table: without vrf.name: it is the table of a VRF"]),
+        (
+            {
+                "vrf": {"name": "blue"},
+                "routes": [{"to": "10.1.0.0/16", "table": 9}],
+                "rules": [{"priority": 5, "table": 9}],
+            },
+            [
+                (
+                    "rules: beside vrf: the VRF says which packets use its table; "
+                    "drop one of the two"
+                ),
+                "routes[0].table: 9 beside vrf: its routes are in the VRF's table",
+            ],
+        ),
+    ],
+)
+def test_vrf_when_beside_routes_and_rules(parameters: dict[str, Any], faults: list[str]) -> None:
+    """All that the interface has is in the VRF's table, and nothing else leads there."""
+
+    assert class_faults(parameters) == faults

@@ -13,13 +13,17 @@ from berth.errors import ClaimError
 from berth.model import jsontext
 from berth.nic.config.decode import RESET, Layer, decode
 from berth.nic.config.field import Guard, attribute
-from berth.nic.config.fields import BY_PATH, FIELDS, MEMBERS
+from berth.nic.config.fields import BY_PATH, FIELDS, MEMBERS, join
 from berth.nic.config.kinds import Later
 from berth.nic.config.report import Place, Report
 from berth.nic.config.values import (
     AddressConfig,
     AttachMode,
+    EthtoolConfig,
     InterfaceConfig,
+    IpvlanConfig,
+    IpvlanFlag,
+    IpvlanMode,
     MacvlanConfig,
     MacvlanMode,
     NeighborConfig,
@@ -29,6 +33,11 @@ from berth.nic.config.values import (
     RouteScope,
     RuleConfig,
     SysctlConfig,
+    VfConfig,
+    VfLinkState,
+    VlanConfig,
+    VlanProtocol,
+    VrfConfig,
 )
 
 REST: Mapping[str, Mapping[str, Any]] = {
@@ -103,6 +112,11 @@ BOUNDS: list[tuple[str, int, int]] = [
     ("sysctls.ipv4.arp_ignore", 8, 8),
     ("sysctls.ipv6.addr_gen_mode", 0, 1),
     ("sysctls.ipv6.addr_gen_mode", 3, 3),
+    ("vlan.id", 1, 4094),
+    ("vf.vlan", 0, 4094),
+    ("vf.vlanQoS", 0, 7),
+    ("vf.minTxMbps", 0, 1_600_000),
+    ("vf.maxTxMbps", 0, 1_600_000),
 ]
 
 
@@ -151,6 +165,7 @@ FLAGS = [
     *("interface.up", "interface.promiscuous", "interface.allmulticast", "announce"),
     *("addresses[].noDAD", "addresses[].noPrefixRoute", "routes[].onLink"),
     *("vfio.iommufd", "vfio.apiDevice", "vfio.vhost"),
+    *("vf.spoofCheck", "vf.trust", "vf.adminMAC"),
 ]
 
 
@@ -169,6 +184,15 @@ WORDS: list[tuple[str, object, object]] = [
     *(("mode", mode.value, mode) for mode in AttachMode),
     *(("macvlan.mode", mode.value, mode) for mode in MacvlanMode),
     *(("rdma", use.value, use) for use in RdmaUse),
+    ("vrf.name", "blue", "blue"),
+    ("vrf.table", 1000, 1000),
+    *(("ipvlan.mode", mode.value, mode) for mode in IpvlanMode),
+    *(("ipvlan.flag", flag.value, flag) for flag in IpvlanFlag),
+    *(("vlan.protocol", protocol.value, protocol) for protocol in VlanProtocol),
+    *(("vf.vlanProtocol", protocol.value, protocol) for protocol in VlanProtocol),
+    *(("vf.linkState", state.value, state) for state in VfLinkState),
+    ("ethtool.features", {"rx-gro": False}, {"rx-gro": False}),
+    ("ethtool.privateFlags", {"legacy-rx": True}, {"legacy-rx": True}),
     ("routes[].scope", "global", RouteScope.GLOBAL),
     ("inherit", ["addresses", "routes", "neighbors"], ("addresses", "routes", "neighbors")),
     ("routes[].table", "main", 254),
@@ -248,10 +272,7 @@ def test_neighbors_when_at_their_limit() -> None:
 
 
 CONTRACT_LATER = [
-    *("ipvlan.mode", "ipvlan.flag", "vlan.id", "vlan.protocol", "vf.vlan", "vf.vlanQoS"),
-    *("vf.vlanProtocol", "vf.spoofCheck", "vf.trust", "vf.linkState", "vf.minTxMbps"),
-    *("vf.maxTxMbps", "vf.adminMAC", "ethtool.features", "ethtool.privateFlags", "vrf.name"),
-    *("vrf.table", "dhcp.ipv4"),
+    "dhcp.ipv4",
 ]
 
 
@@ -264,18 +285,6 @@ def test_field_when_of_a_later_version(path: str) -> None:
 
     assert _decode(_document(path, 1))[1] == [fault]
     assert _decode(_document(path, {"a": [1]}))[1] == [fault]
-
-
-@pytest.mark.parametrize(
-    ("path", "word"), [("mode", "ipvlan"), ("mode", "vlan"), ("rdma", "required")]
-)
-def test_word_when_of_a_later_version(path: str, word: str) -> None:
-    """Words of a later version are refused by their name."""
-
-    faults = _decode({path: word})[1]
-
-    assert len(faults) == 1
-    assert faults[0].startswith(f'config[0].{path}: "{word}" is not available in this version: ')
 
 
 def test_table_when_compared_with_the_contract() -> None:
@@ -293,7 +302,8 @@ def test_table_when_compared_with_the_contract() -> None:
 GUARDED = {
     *("interface.promiscuous", "interface.allmulticast", "rules", "inherit", "vlan.id"),
     *("vlan.protocol", "ethtool.privateFlags"),
-    *(path for path in CONTRACT_LATER if path.startswith("vf.")),
+    *("vf.vlan", "vf.vlanQoS", "vf.vlanProtocol", "vf.spoofCheck", "vf.trust", "vf.linkState"),
+    *("vf.minTxMbps", "vf.maxTxMbps", "vf.adminMAC"),
     *(f"sysctls.ipv4.{name}" for name in ("forwarding", "proxy_arp", "accept_local")),
     *(f"sysctls.ipv4.{name}" for name in ("route_localnet", "accept_redirects", "send_redirects")),
     *(f"sysctls.ipv6.{name}" for name in ("forwarding", "proxy_ndp", "accept_redirects")),
@@ -311,6 +321,7 @@ def test_guards_when_compared_with_the_contract() -> None:
     assert len(guards) == len(GUARDED) + 1
     assert values == {
         "interface.name": (("eth0", "eth0"),),
+        "vrf.name": (("eth0", "eth0"),),
         "macvlan.mode": ((MacvlanMode.PASSTHRU, "macvlan.mode"),),
     }
 
@@ -319,6 +330,11 @@ VALUE_CLASSES: Mapping[str, type[Any]] = {
     "": NicConfig,
     "interface": InterfaceConfig,
     "macvlan": MacvlanConfig,
+    "ipvlan": IpvlanConfig,
+    "vlan": VlanConfig,
+    "vf": VfConfig,
+    "vrf": VrfConfig,
+    "ethtool": EthtoolConfig,
     "addresses[]": AddressConfig,
     "routes[]": RouteConfig,
     "rules[]": RuleConfig,
@@ -335,7 +351,8 @@ def test_value_class_when_compared_with_the_table(path: str) -> None:
     wanted = {
         attribute(name)
         for name, field in MEMBERS[path].items()
-        if name not in later and not (field is not None and isinstance(field.form, Later))
+        if join(path, name) not in later
+        and not (field is not None and isinstance(field.form, Later))
     }
 
     assert {each.name for each in attrs.fields(VALUE_CLASSES[path])} == wanted
@@ -360,6 +377,8 @@ def test_meaning_when_told_of_any_field() -> None:
         ("gsoIPv4MaxSize", "gso_ipv4_max_size"),
         ("hardwareAddr", "hardware_addr"),
         ("from", "from_"),
+        ("vlanQoS", "vlan_qos"),
+        ("adminMAC", "admin_mac"),
         ("up", "up"),
     ],
 )

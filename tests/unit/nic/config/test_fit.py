@@ -10,7 +10,17 @@ import pytest
 from berth.model.device import NicKind
 from berth.nic.config import AttachMode, DeviceFacts, GroupPolicy, HostFacts
 from berth.nic.config.fit import derived_hardware_addr
-from tests.unit.nic.config.claims import FAST, NIC, PARENT, SHARED, class_faults, entry, resolved
+from tests.unit.nic.config.claims import (
+    FAST,
+    NIC,
+    PARENT,
+    ROOT,
+    SHARED,
+    class_faults,
+    entry,
+    faults,
+    resolved,
+)
 
 MAC = "02:00:00:00:00:01"
 VF = attrs.evolve(NIC, kind=NicKind.VF, pf_mtu=4000)
@@ -271,3 +281,89 @@ def test_hardware_address_when_resolved(
 
     assert (nic.config.interface.hardware_addr is not None) == has_one
     assert nic.mode is (AttachMode.MACVLAN if facts is SHARED else AttachMode.MOVE)
+
+
+def test_vf_values_when_the_device_is_no_vf() -> None:
+    """They are refused one by one, and not ignored."""
+
+    assert class_faults({"vf": {"vlan": 7, "trust": True}}) == [
+        f"vf.{name}: without effect on a device of kind pci: it is set of a VF, through its PF; "
+        "drop it"
+        for name in ("vlan", "trust")
+    ]
+
+
+def test_vf_values_when_the_pf_is_not_seen() -> None:
+    """Whoever has the PF in another namespace learns why its VFs cannot be set."""
+
+    (fault,) = class_faults({"vf": {"vlan": 7}}, facts=attrs.evolve(VF, pf_mtu=0))
+
+    assert fault.startswith("vf.vlan: cannot be set: the link of the VF's PF is not seen on the")
+
+
+def test_vf_values_when_the_author_is_a_tenant() -> None:
+    """A VLAN reaches other tenants: a claim may set it only where its group says so."""
+
+    wish = entry({"vf": {"vlan": 7}})
+    may = attrs.evolve(FAST, claims_may=("vf.vlan",))
+
+    rule = 'a DeviceClass or the defaults of group "fast" may'
+    mend = 'claims_may = ["vf.vlan"] in that group allows it'
+    fault = f"{ROOT}.vf.vlan: a claim may not set vf.vlan here: {rule}; {mend}"
+    assert faults(wish, facts=VF) == [fault]
+    assert resolved(wish, facts=VF, policy=may)[0].config.vf.vlan == 7
+
+
+@pytest.mark.parametrize("field", ["vf", "ethtool"])
+def test_values_of_a_moved_link_when_a_child_is_made(field: str) -> None:
+    """A child has neither a PF nor switches that would be put back."""
+
+    given = {"vf": {"trust": True}, "ethtool": {"features": {"rx-gro": True}}}[field]
+    found = class_faults({field: given}, facts=SHARED)
+
+    assert any("without effect in mode macvlan: it belongs to mode move" in f for f in found)
+
+
+HCA = attrs.evolve(NIC, rdma=("mlx5_0",), rdma_netns="shared")
+UVERBS = "/dev/infiniband/uverbs0"
+
+
+@pytest.mark.parametrize(
+    ("use", "facts", "fault"),
+    [
+        ("auto", NIC, ""),
+        ("auto", HCA, ""),
+        ("required", HCA, ""),
+        ("none", attrs.evolve(HCA, rdma_lacking=(UVERBS,)), ""),
+        ("required", NIC, '"required" of a NIC without an RDMA device: it has to have one'),
+        (
+            "auto",
+            attrs.evolve(HCA, rdma_lacking=(UVERBS,)),
+            (
+                f"{UVERBS} of mlx5_0 is not there: a pod gets all nodes of an RDMA device; "
+                'load ib_uverbs, ib_umad and rdma_ucm, or say rdma = "none"'
+            ),
+        ),
+        ("auto", attrs.evolve(HCA, rdma_netns="exclusive", rdma_lacking=(UVERBS,)), ""),
+        (
+            "required",
+            attrs.evolve(HCA, rdma_netns="exclusive"),
+            (
+                "mlx5_0 would have to move into the pod: that is not available in this version; "
+                "`rdma system set netns shared` before any other namespace is made"
+            ),
+        ),
+    ],
+)
+def test_rdma_when_the_device_has_it_or_not(use: str, facts: DeviceFacts, fault: str) -> None:
+    """What is asked for is given whole or refused; what nobody asked for is given whole too."""
+
+    assert class_faults({"rdma": use}, facts=facts) == ([f"rdma: {fault}"] if fault else [])
+
+
+def test_rdma_when_nobody_speaks_of_it() -> None:
+    """The pod would start without its node, which is told at the device."""
+
+    (fault,) = class_faults({}, facts=attrs.evolve(HCA, rdma_lacking=(UVERBS,)))
+
+    assert fault.startswith(f'nic-0000-41-00-0 (request "nic"): {UVERBS} of mlx5_0 is not there: ')

@@ -210,7 +210,7 @@ def test_group_when_well(more: dict[str, Any]) -> None:
 def test_mode_when_at_fault_already() -> None:
     """A mode that could not be read is told once."""
 
-    assert len(_faults(defaults={"mode": "ipvlan"})) == 1
+    assert len(_faults(defaults={"mode": "ipvlna"})) == 1
 
 
 @pytest.mark.parametrize(

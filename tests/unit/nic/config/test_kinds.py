@@ -8,13 +8,24 @@ import pytest
 
 from berth.config.forms import Form
 from berth.errors import ClaimError
-from berth.nic.config.kinds import Later, Numbers, Objects, TableNumber, Word, Words, Written
+from berth.model import jsontext
+from berth.nic.config.kinds import (
+    Later,
+    Numbers,
+    Objects,
+    Switches,
+    TableNumber,
+    Word,
+    Words,
+    Written,
+)
 from berth.nic.config.notation import interface_name
 from berth.nic.config.report import Place, Report
 from berth.nic.config.values import MAIN_TABLE, RdmaUse
 
-RDMA = Word(kind=RdmaUse, later=("required",))
+RDMA = Word(kind=RdmaUse)
 INHERIT = Words(("addresses", "routes"))
+SWITCHES = Switches(limit=2)
 NAME = Written(what="a name", parse=interface_name)
 
 
@@ -32,11 +43,13 @@ def _read(form: Form[Any], value: object) -> tuple[object, list[str]]:
         (NAME, "net1", "net1"),
         (TableNumber(), "main", MAIN_TABLE),
         (TableNumber(), 1, 1),
+        (TableNumber(main=False), 1000, 1000),
         (TableNumber(), 254, MAIN_TABLE),
         (TableNumber(), 4294967295, 4294967295),
         (INHERIT, [], ()),
         (INHERIT, ["routes", "addresses"], ("routes", "addresses")),
         (Objects(limit=2), [1, "x"], (1, "x")),
+        (SWITCHES, {"rx-gro": True, "a" * 31: None}, {"rx-gro": True, "a" * 31: None}),
     ],
 )
 def test_form_when_it_takes(form: Form[Any], value: object, wanted: object) -> None:
@@ -45,7 +58,7 @@ def test_form_when_it_takes(form: Form[Any], value: object, wanted: object) -> N
     assert _read(form, value) == (wanted, [])
 
 
-WORDS = 'field: {}: it must be "auto" or "none"'
+WORDS = 'field: {}: it must be "auto", "none" or "required"'
 TABLE = 'field: {}: it must be "main" or a whole number from 1 to 4294967295, not 253 or 255'
 KERNELS = "field: {} is the kernel's own table {}: routes and rules of a claim stay out of it"
 LIST = 'field: {}: it must be a list of "addresses" and "routes", or some of them'
@@ -57,7 +70,6 @@ LIST = 'field: {}: it must be a list of "addresses" and "routes", or some of the
         (RDMA, "Auto", WORDS.format('"Auto"')),
         (RDMA, 5, WORDS.format("5")),
         (RDMA, ["auto"], WORDS.format("a list")),
-        (RDMA, "required", WORDS.format('"required" is not available in this version')),
         (Numbers((0, 1, 8)), 2, "field: 2: it must be 0, 1 or 8"),
         (Numbers((0, 1)), True, "field: true: it must be 0 or 1"),
         (Numbers((0, 1)), 1.0, "field: 1.0: it must be 0 or 1"),
@@ -111,3 +123,45 @@ def test_label_when_told_in_a_sentence(form: Form[Any]) -> None:
     """Every form says in words what it takes."""
 
     assert form.label
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ([], "field: a list: it must be an object of true or false by name"),
+        ({"rx-gro": 1}, "field.rx-gro: 1: it must be true or false"),
+        (
+            {"rx gro": True},
+            'field["rx gro"]: is no name: a name has 1 to 31 letters, digits and signs',
+        ),
+        (
+            {"a" * 32: True},
+            f"field.{'a' * 32}: is no name: a name has 1 to 31 letters, digits and signs",
+        ),
+        ({"a": True, "b": True, "c": True}, "field: 3 names: at most 2 are allowed"),
+    ],
+)
+def test_switches_when_refused(value: object, fault: str) -> None:
+    """Names that no kernel has, values that are no switch, and too many of them."""
+
+    assert _read(SWITCHES, value) == (None, [fault])
+
+
+def test_switches_when_a_name_stands_twice() -> None:
+    """The last one would win without a word."""
+
+    raw = jsontext.loads('{"rx-gro": true, "rx-gro": false}')
+
+    assert _read(SWITCHES, raw)[1] == ["field.rx-gro: given more than once: each name stands once"]
+
+
+@pytest.mark.parametrize("value", ["main", 254])
+def test_table_when_main_is_not_allowed(value: object) -> None:
+    """A VRF has a table of its own."""
+
+    (fault,) = _read(TableNumber(main=False), value)[1]
+
+    assert fault in {
+        'field: "main": it must be whole number from 1 to 4294967295, not 253, 254 or 255',
+        "field: 254 is the kernel's own table main: routes and rules of a claim stay out of it",
+    }

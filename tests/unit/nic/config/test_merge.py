@@ -52,6 +52,24 @@ def test_object_when_two_texts_set_parts_of_it() -> None:
     assert config.sysctls.ipv6 == {"accept_ra": 0, "ndisc_notify": 1, "autoconf": 0}
 
 
+def test_switches_when_two_texts_name_some() -> None:
+    """Names that are free are merged too; null takes back what a weaker text said of one."""
+
+    policy = _with(defaults={"ethtool": {"features": {"rx-gro": False, "rx-lro": False}}})
+    texts = [
+        entry({"ethtool": {"features": {"rx-lro": True, "tx-nocache-copy": True}}}, source=CLASS),
+        entry({"ethtool": {"features": {"rx-gro": None}}}, index=1),
+    ]
+
+    assert _config(*texts, policy=policy).ethtool.features == {
+        "rx-lro": True,
+        "tx-nocache-copy": True,
+    }
+    assert _config(*texts[1:]).ethtool.features == {}
+    reset = entry({"ethtool": {"features": None}}, index=2)
+    assert _config(*texts, reset, policy=policy).ethtool.features == {}
+
+
 def test_list_when_two_texts_set_it() -> None:
     """A later list replaces the whole list, an empty one too."""
 

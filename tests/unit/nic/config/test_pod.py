@@ -194,3 +194,39 @@ def test_clash_when_among_three() -> None:
     found = faults(entry({"interface": {"name": "data"}}), results=three)
 
     assert len(found) == 3
+
+
+def test_vrf_when_two_nics_ask_for_it() -> None:
+    """A VRF is of one interface: neither its name nor its table is another's."""
+
+    one = {"vrf": {"name": "blue", "table": 1001}}
+    place = "config[1].opaque.parameters.vrf"
+
+    assert _two(one, one) == [
+        f'{place}.name: "blue" is the name of {B} and of {A}: {RULE}',
+        f"{place}.table: 1001 is the table of the VRF of {B} and of {A}: {RULE}",
+    ]
+    assert _two(one, {"interface": {"name": "blue"}}) == [
+        (
+            'config[1].opaque.parameters.interface.name: "blue" is the name of '
+            f"{B} and of {A}: {RULE}"
+        )
+    ]
+    assert _two(one, {"vrf": {"name": "red"}}) == []
+
+
+def test_vrf_when_its_name_would_be_assigned() -> None:
+    """An interface without a name gets none that a VRF of the pod has."""
+
+    nics = resolved(entry({"vrf": {"name": "net1"}}, requests=["a"]), results=TWO)
+
+    assert [nic.name for nic in nics] == ["net2", "net3"]
+    assert [nic.name for nic in resolved(others=[_other(vrf={"name": "net2"})])] == ["net3"]
+
+
+def test_route_when_one_of_two_nics_has_a_vrf() -> None:
+    """Tables of their own have routes of their own."""
+
+    route = {"routes": [{"to": "10.1.0.0/16"}]}
+
+    assert _two(route, {**route, "vrf": {"name": "blue"}}) == []

@@ -30,6 +30,8 @@ PROFILES: Final = (
 
 _RUNS: Final = "/run/NetworkManager"
 _YES: Final = frozenset({"1", "true", "yes", "on"})
+_LEFT: Final = frozenset({"unmanaged", "connected (externally)"})
+# States of what it only looks at.
 
 
 def check_networkmanager(machine: Machine) -> Iterator[Line]:
@@ -39,16 +41,14 @@ def check_networkmanager(machine: Machine) -> Iterator[Line]:
         return
     stronger = [line for nic in nics for line in _stronger(machine, nic)]
     yield from stronger
-    had = [nic for nic in nics if machine.network_manager.get(nic.ifname, "unmanaged") not in _LEFT]
+    states = machine.network_manager
+    had = [nic for nic in nics if nic.ifname in states and states[nic.ifname] not in _LEFT]
     for nic in had:
         yield _had_line(machine, nic, is_told=not stronger)
     if machine.network_manager and not had and not stronger:
         text = f"NetworkManager leaves {named(nics)} alone"
         yield Line(topic=TOPIC, level=Level.OK, text=text)
     yield from _profile_lines(machine, nics)
-
-
-_LEFT: Final = frozenset({"unmanaged"})
 
 
 def _had_line(machine: Machine, nic: Nic, *, is_told: bool) -> Line:
