@@ -6,6 +6,7 @@ Started inside a container as a unit of its own, with the package's code on its 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections import Counter
@@ -14,7 +15,6 @@ from typing import Any, Final
 
 import trio
 
-from berth.errors import BerthError
 from berth.rehearsal.apiserver.callers import Caller, Role
 from berth.rehearsal.apiserver.server import ApiServer, kubeconfig_json
 from berth.rehearsal.checks import holds
@@ -25,6 +25,7 @@ from berth.rehearsal.pods import Pod, Pods
 from berth.rehearsal.runtime import Runtime
 from berth.rehearsal.sandbox import netns_name
 from berth.runtime.asyncthread import AsyncioThread, open_asyncio_thread
+from berth.runtime.methods import RpcError
 
 SOCKET: Final = "/run/players.sock"
 KUBECONFIG: Final = "/etc/berth/kubeconfig"
@@ -73,8 +74,8 @@ class Players:
         verb, *names = json.loads(line)
         try:
             answer = await self._do(verb, names)
-        except BerthError as error:
-            answer = {"error": str(error)}
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test is told
+            answer = {"error": repr(error)}
         await client.send_all(json.dumps(answer).encode())
 
     async def _do(self, verb: str, names: list[str]) -> Any:
@@ -112,7 +113,14 @@ class Players:
             }
         )
         pod, _ = self.cluster.schedule(pod_using(name, {"resourceClaimName": name}))
-        self._running[name] = await self._pods.start(pod, self.kubelet)
+        found = self._running[name] = self._pods.found(pod)
+        await self._pods.prepare(found, self.kubelet)
+        await self._pods.run_sandbox(found)
+        while not found.containers:
+            # Refused while its NIC is not there yet; kubelet tries again.
+            with contextlib.suppress(RpcError):
+                await self._pods.run_containers(found)
+            await trio.sleep(0.2)
 
 
 async def main() -> None:
