@@ -7,12 +7,12 @@ from pathlib import Path
 from berth.cdi.store import CdiStore
 from berth.metadata.store import MetadataStore
 from berth.model.peripheral import Peripheral
-from berth.node.claims import Claims
-from berth.node.ending import Ending
-from berth.node.handout import Handout
+from berth.node.claims.claims import Claims
+from berth.node.claims.ending import Ending
+from berth.node.claims.handout import Handout
+from berth.node.claims.reservation import Reservation
 from berth.node.ledger import Ledger
-from berth.node.records import Records
-from berth.node.reservation import Reservation
+from berth.node.records.records import Records
 from berth.node.views.troubles import Troubles
 from berth.runtime.latest import Latest
 from tests.unit.node.claimserver import ClaimServer

@@ -23,7 +23,7 @@ from berth.kube.slices import Owner
 from berth.model.device import CounterSet
 from berth.model.peripheral import Peripheral
 from berth.model.resource import Resource, Unit
-from berth.node.equipment import equip, of_resource, published
+from berth.node.holders.equipment import equip, of_resource, published
 from tests.bench.processes import rss_mb
 from tests.unit.generic.nodes import DRIVER, group, surveyed, tty
 from tests.unit.gpu.machine import divided, facts, function, part

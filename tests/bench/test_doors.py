@@ -23,16 +23,16 @@ from berth.model.device import Exclusion
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Door, Peripheral
 from berth.model.resource import Resource, Unit
-from berth.node.allotments import Allotments, given_shelf
-from berth.node.equipment import equip, published
-from berth.node.evidence import Look, judge
+from berth.node.holders.equipment import equip, published
 from berth.node.ledger import Ledger
+from berth.node.plugin.allotments import Allotments, given_shelf
+from berth.node.plugin.evidence import Look, judge
 from berth.pb import podresources_v1_pb2 as pb
 from berth.runtime.latest import Latest
 from tests.bench.conftest import Report
 from tests.bench.figures import SOLE, Aim, Row
 from tests.unit.node.peripherals import RESOURCE, given, modem
-from tests.unit.node.test_allotments import Named
+from tests.unit.node.plugin.test_allotments import Named
 
 PARTS = 16 * 7
 OTHERS = 512

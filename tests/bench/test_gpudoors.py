@@ -16,10 +16,10 @@ from berth.config.doors import Door as WrittenDoor
 from berth.config.gpu import GpuTable
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
-from berth.node.allotments import Allotments, given_shelf
-from berth.node.equipment import equip
+from berth.node.holders.equipment import equip
 from berth.node.ledger import Ledger
-from berth.node.pluginfiles import PluginFiles
+from berth.node.plugin.allotments import Allotments, given_shelf
+from berth.node.plugin.cdifiles import PluginFiles
 from berth.runtime.latest import Latest
 from tests.bench.claimnode import ClaimNode
 from tests.bench.conftest import ROOT, Report

@@ -20,7 +20,7 @@ from unittest.mock import patch
 
 from berth.daemon import main
 from berth.host.netlink.socket import send_now
-from berth.node.nics import Nics
+from berth.node.nics.nics import Nics
 
 FUSE = "/run/berthd-fuse"
 PHASES = {

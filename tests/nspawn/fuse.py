@@ -16,7 +16,7 @@ from typing import Any
 import trio
 
 from berth.daemon import main
-from berth.node.recovery import Recovery
+from berth.node.claims.recovery import Recovery
 from berth.runtime.asyncthread import AsyncioThread
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import berth
-from berth.node.document import to_bytes
-from berth.node.record import SCHEMA
+from berth.node.records.document import to_bytes
+from berth.node.records.record import SCHEMA
 from tests.cluster import debian
 from tests.nspawn.bed import Bed
 from tests.nspawn.node import CONFIG, SERVICE, SOCKET, SOCKETS, Node

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import berth
-from berth.node.document import to_bytes
-from berth.node.record import SCHEMA
+from berth.node.records.document import to_bytes
+from berth.node.records.record import SCHEMA
 from tests.package.conftest import Laid, pythons
 from tests.unit.node.claimrecords import of_claim
 

@@ -17,8 +17,8 @@ from berth.host.nvidiafiles import NvidiaFiles
 from berth.host.scan import HostScan, Scanner
 from berth.host.sysfs import Sysfs
 from berth.nic.config.group import check_groups
-from berth.node.sighting import Memory
-from berth.node.snapshot import Snapshot, judge
+from berth.node.inventory.sighting import Memory
+from berth.node.inventory.snapshot import Snapshot, judge
 
 
 def check_config(path: Path) -> Report:

@@ -12,7 +12,7 @@ from berth.gpu import survey as gpu
 from berth.host.hardware import PciFunction
 from berth.host.nodefacts import NodeScan
 from berth.host.nvidiafiles import NodeFacts
-from berth.node.sighting import Outlook
+from berth.node.inventory.sighting import Outlook
 
 NOT_ASKED: Final = "not-asked"
 """Reason of GPUs that only a running daemon asks the driver of."""

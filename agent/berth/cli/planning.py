@@ -33,12 +33,12 @@ from berth.nic.record import NicRecord
 from berth.nic.steps import Step
 from berth.nic.view import View
 from berth.nic.vrf import FIRST_TABLE, join
-from berth.node.admission import Admitted, admit
-from berth.node.drafting import Settings, draft
+from berth.node.claims.admission import Admitted, admit
+from berth.node.claims.drafting import Settings, draft
+from berth.node.inventory.sighting import Memory
+from berth.node.inventory.snapshot import Snapshot, judge
 from berth.node.ledger import Ledger
-from berth.node.record import ClaimRecord, HeldDevice
-from berth.node.sighting import Memory
-from berth.node.snapshot import Snapshot, judge
+from berth.node.records.record import ClaimRecord, HeldDevice
 from berth.node.views.devices import nics_summary
 from berth.rehearsal.manifests import Manifests
 from berth.rehearsal.scheduler import allocate

@@ -9,16 +9,16 @@ from berth.config.schema import Config
 from berth.daemon.holdings import Holdings
 from berth.metadata.store import MetadataStore
 from berth.nic.config.group import policies_of
-from berth.node.arrivals import Arrivals
-from berth.node.claims import Claims
-from berth.node.claimstatus import ClaimStatus
-from berth.node.drafting import Settings
-from berth.node.ending import Ending, Ways
+from berth.node.claims.arrivals import Arrivals
+from berth.node.claims.claims import Claims
+from berth.node.claims.drafting import Settings
+from berth.node.claims.ending import Ending, Ways
+from berth.node.claims.handout import Handout
+from berth.node.claims.recovery import Recovery
+from berth.node.claims.reservation import Reservation
+from berth.node.claims.status import ClaimStatus
 from berth.node.gateway import Gateway
-from berth.node.handout import Handout
-from berth.node.inquiry import Inquiry
-from berth.node.recovery import Recovery
-from berth.node.reservation import Reservation
+from berth.node.health.inquiry import Inquiry
 from berth.node.views import Troubles
 from berth.runtime.latest import Latest
 

@@ -16,15 +16,15 @@ from berth.config.schema import Config
 from berth.daemon.holdings import Holdings
 from berth.health import watching
 from berth.host.pcisigns import PciSigns
-from berth.node.commandwatch import CommandWatch
-from berth.node.genericwatch import GenericWatch
-from berth.node.gpus import Gpus
-from berth.node.gpuwatch import GpuWatch
-from berth.node.health import Health, Watching
-from berth.node.healthfile import HealthFile
-from berth.node.nicwatch import NicWatch
-from berth.node.rounds import Rounds
-from berth.node.vfiowatch import VfioWatch
+from berth.node.gpus.gpus import Gpus
+from berth.node.health.file import HealthFile
+from berth.node.health.judge import Health, Watching
+from berth.node.health.rounds import Rounds
+from berth.node.watches.commands import CommandWatch
+from berth.node.watches.gpus import GpuWatch
+from berth.node.watches.nics import NicWatch
+from berth.node.watches.nodes import GenericWatch
+from berth.node.watches.vfio import VfioWatch
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 

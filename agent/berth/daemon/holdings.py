@@ -10,21 +10,21 @@ from berth.config.schema import Config
 from berth.host.sysfs import Sysfs
 from berth.metrics.machine import Counted
 from berth.model.peripheral import Door
-from berth.node.allotments import given_shelf
-from berth.node.bindings import Bindings
-from berth.node.deviceinfofiles import DeviceInfoFiles
-from berth.node.discovery import Discovery
-from berth.node.gpus import Gpus
+from berth.node.gpus.gpus import Gpus
+from berth.node.gpus.nvml import Nvml
+from berth.node.gpus.occupancy import Occupancy
+from berth.node.holders.nicholders import NicHolders
+from berth.node.inventory.discovery import Discovery
+from berth.node.inventory.stock import Stock
 from berth.node.ledger import Ledger
-from berth.node.lent import Lent
-from berth.node.nicholders import NicHolders
-from berth.node.nicloans import NicLoans
-from berth.node.nicmarks import KEPT, NicMarks
-from berth.node.nics import Nics
-from berth.node.nvml import Nvml
-from berth.node.occupancy import Occupancy
-from berth.node.records import Records
-from berth.node.stock import Stock
+from berth.node.nics.lent import Lent
+from berth.node.nics.nicmarks import KEPT, NicMarks
+from berth.node.nics.nics import Nics
+from berth.node.plugin.allotments import given_shelf
+from berth.node.plugin.deviceinfofiles import DeviceInfoFiles
+from berth.node.plugin.nicloans import NicLoans
+from berth.node.records.records import Records
+from berth.node.vfio.bindings import Bindings
 
 
 class Holdings:

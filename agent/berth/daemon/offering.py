@@ -16,7 +16,7 @@ import trio
 
 from berth.errors import BerthError
 from berth.model.device import Exclusion
-from berth.node.admission import CLOSED
+from berth.node.claims.admission import CLOSED
 from berth.nri.plugin import CONNECTING, PluginState
 from berth.runtime.latest import Latest
 

@@ -21,7 +21,7 @@ from berth.generic.matching import wanted
 from berth.host.devnodes import NodeReader
 from berth.model.meter import Tally
 from berth.node.forgetting import forget
-from berth.node.gpus import Gpus
+from berth.node.gpus.gpus import Gpus
 from berth.node.views import (
     GpuSession,
     Knowledge,

@@ -30,13 +30,13 @@ from berth.metrics.claims import MeteredClaims
 from berth.metrics.hooks import MeteredHooks
 from berth.model.pod import Sandbox
 from berth.nic.config.group import policies_of
-from berth.node.allotments import Allotments
-from berth.node.bookkeeping import Bookkeeping
 from berth.node.gateway import Gateway
-from berth.node.inquiry import Inquiry
-from berth.node.pluginfiles import PluginFiles
-from berth.node.resourcepods import ResourcePods
-from berth.node.running import Running
+from berth.node.health.inquiry import Inquiry
+from berth.node.plugin.allotments import Allotments
+from berth.node.plugin.bookkeeping import Bookkeeping
+from berth.node.plugin.cdifiles import PluginFiles
+from berth.node.plugin.resourcepods import ResourcePods
+from berth.node.plugin.running import Running
 from berth.node.views import Troubles
 from berth.nri.hooks import PodHooks
 from berth.nri.plugin import CONNECTING, PluginState

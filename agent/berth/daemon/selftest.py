@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 import berth
 from berth.errors import HostError
-from berth.node.document import DamagedRecord, claim_from_bytes, given_from_bytes
+from berth.node.records.document import DamagedRecord, claim_from_bytes, given_from_bytes
 from berth.runtime.files import list_names, read_file
 
 

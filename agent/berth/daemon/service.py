@@ -34,8 +34,8 @@ from berth.kube.sources import CredentialSettings
 from berth.metrics.api import MeteredApi
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Door
+from berth.node.health.offered import Offered
 from berth.node.ledger import Hold
-from berth.node.offered import Offered
 from berth.nri.plugin import Plugin as NriPlugin
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.files import Folder

@@ -11,7 +11,7 @@ from berth.dra.service import ClaimService
 from berth.metrics.words import ERROR, LATE, OK, UNKNOWN, kind_of_type, one_kind, reason_of
 from berth.model.claim import ClaimRef, PreparedClaim
 from berth.model.meter import Tally, Timing
-from berth.node.record import ClaimRecord
+from berth.node.records.record import ClaimRecord
 
 
 def kind_of(record: ClaimRecord | None) -> str:

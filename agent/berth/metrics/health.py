@@ -10,7 +10,7 @@ from berth.host.nvml.registry import RegistryStatistics
 from berth.host.nvml.silence import overdue
 from berth.metrics.page import Page
 from berth.model.meter import Spread
-from berth.node.rounds import Rounds
+from berth.node.health.rounds import Rounds
 
 
 def put_changes(page: Page, changes: Changes, streams: HealthStatistics | None) -> None:

@@ -12,8 +12,8 @@ from berth.metrics.page import Page
 from berth.model.claim import ClaimRef
 from berth.model.meter import Tally
 from berth.node.ledger import Ledger
-from berth.node.nics import Nics
-from berth.node.record import ClaimRecord
+from berth.node.nics.nics import Nics
+from berth.node.records.record import ClaimRecord
 from berth.runtime.files import Folder
 
 

@@ -10,8 +10,8 @@ from berth.host.nvml.registry import RegistryStatistics
 from berth.host.nvml.session import SessionState
 from berth.host.uevents import Heard
 from berth.metrics.page import Page
-from berth.node.gpuwatch import GpuFigures
-from berth.node.xidjournal import XidJournal
+from berth.node.watches.gpus import GpuFigures
+from berth.node.watches.xids import XidJournal
 
 
 class SessionFigures(Protocol):

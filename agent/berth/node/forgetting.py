@@ -16,9 +16,9 @@ from berth.errors import ConfigError, HostError
 from berth.gpu.naming import gpu_identity, gpu_name
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
-from berth.node.gpus import Gpus
+from berth.node.gpus.gpus import Gpus
+from berth.node.inventory.stock import Stock
 from berth.node.ledger import Ledger
-from berth.node.stock import Stock
 
 _KINDS: Final = frozenset({"gpu", "vfio"})
 

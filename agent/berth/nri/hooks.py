@@ -1,9 +1,9 @@
 """What each pod and container event does, decided from records alone.
 
 A pod has its NICs by claims, which name it, or asked for them as resources; then kubelet is asked
-which they are (`berth.node.resourcepods`). It is known by its UID, or by the markers that are put
-into its containers' environment. No event prepares or frees anything: a sandbox that stops sends
-its NICs home, and they stay its pod's.
+which they are (`berth.node.plugin.resourcepods`). It is known by its UID, or by the markers that
+are put into its containers' environment. No event prepares or frees anything: a sandbox that stops
+sends its NICs home, and they stay its pod's.
 
 A container is made only if every NIC of its pod is in the pod's namespace, looked up there; so a
 pod that started while we were away, or whose hook failed, never runs silently without its device.
@@ -23,12 +23,12 @@ import trio
 from berth.errors import BerthError, ClaimError
 from berth.model.pod import Adjustment, Container, ContainerState, Sandbox
 from berth.nic.record import SandboxRef
-from berth.node.claimstatus import now_text
-from berth.node.given import Given
-from berth.node.handout import marked_claims
-from berth.node.nicholders import NicHolder
-from berth.node.record import ClaimRecord
-from berth.node.running import Running
+from berth.node.claims.handout import marked_claims
+from berth.node.claims.status import now_text
+from berth.node.holders.nicholders import NicHolder
+from berth.node.plugin.running import Running
+from berth.node.records.given import Given
+from berth.node.records.record import ClaimRecord
 from berth.node.views.troubles import Trouble, Troubles
 from berth.nri.handlers import Turn
 from berth.nri.presence import is_lacking, reference, users
@@ -50,7 +50,7 @@ _log = get_log(__name__)
 
 
 class PreparedClaims(Protocol):
-    """The node's prepared claims; see `berth.node.claims.Claims` for what each method promises."""
+    """The node's prepared claims; `berth.node.claims.claims.Claims` says what each promises."""
 
     def of_pod(self, pod_uid: str) -> tuple[ClaimRecord, ...]:
         """The prepared claims that the pod uses."""
@@ -66,7 +66,7 @@ class PreparedClaims(Protocol):
 
 
 class ResourcePods(Protocol):
-    """Pods that asked for resources; see `berth.node.resourcepods.ResourcePods`."""
+    """Pods that asked for resources; see `berth.node.plugin.resourcepods.ResourcePods`."""
 
     def of_pod(self, pod_uid: str) -> tuple[Given, ...]:
         """What berth brings into the pod's sandboxes."""
@@ -82,7 +82,7 @@ class ResourcePods(Protocol):
 
 
 class Arrivals(Protocol):
-    """Who brings NICs into sandboxes; see `berth.node.arrivals.Arrivals` for what is promised."""
+    """Who brings NICs into sandboxes: `berth.node.claims.arrivals.Arrivals`, with what it promises."""
 
     async def missing(self, uids: Collection[str], sandbox: SandboxRef) -> tuple[str, ...]:
         """Devices of these holders that are not in the sandbox now."""

@@ -11,8 +11,8 @@ from berth.errors import ClaimError
 from berth.model.pod import Sandbox
 from berth.nic.execute import inode_of
 from berth.nic.record import SandboxRef, Stage
-from berth.node.nicholders import NicHolder, nics_of
-from berth.node.record import ClaimRecord
+from berth.node.holders.nicholders import NicHolder, nics_of
+from berth.node.records.record import ClaimRecord
 from berth.runtime.threads import run_in_thread
 
 

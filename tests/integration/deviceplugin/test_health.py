@@ -9,14 +9,14 @@ import trio
 
 from berth.errors import RemoteProtocolError
 from berth.model.inventory import Inventory
-from berth.node.allotments import Allotments, given_shelf
 from berth.node.ledger import Ledger
+from berth.node.plugin.allotments import Allotments, given_shelf
 from berth.rehearsal.kubelet import Act
 from berth.runtime.latest import Latest
 from tests.integration.deviceplugin.conftest import LIMIT_S, OpenBed
 from tests.unit.node.machine import BOOT
 from tests.unit.node.peripherals import RESOURCE, modem
-from tests.unit.node.test_allotments import Named
+from tests.unit.node.plugin.test_allotments import Named
 from tests.unit.node.verdicts import DEGRADED, SICK, SILENT, WELL, Judge
 
 

@@ -17,8 +17,8 @@ import trio
 
 from berth.config.load import load
 from berth.host.sysfs import Sysfs
-from berth.node.discovery import Discovery
-from berth.node.records import Records
+from berth.node.inventory.discovery import Discovery
+from berth.node.records.records import Records
 
 
 def _say(**words: Any) -> None:

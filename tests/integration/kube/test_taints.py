@@ -20,7 +20,7 @@ from berth.kube.credentials import Credentials
 from berth.kube.server import KubeServer
 from berth.kube.sources import Choice
 from berth.model.inventory import Inventory
-from berth.node.offered import Offered
+from berth.node.health.offered import Offered
 from berth.rehearsal.apiserver.gates import GATES_1_34, GATES_1_37, TAINTS
 from berth.rehearsal.apiserver.resources import NODES, SLICES
 from berth.rehearsal.apiserver.server import ApiServer, kubeconfig_json

@@ -29,19 +29,19 @@ from berth.model import jsontext
 from berth.model.claim import Claim, ConfigSource, OpaqueConfig, PreparedClaim
 from berth.model.gpu import Gpu
 from berth.model.inventory import Inventory
-from berth.node.bindings import Bindings
-from berth.node.claims import Claims
-from berth.node.ending import Ending, Ways
-from berth.node.equipment import equip
-from berth.node.grip import Grip
-from berth.node.handout import Handout
+from berth.node.claims.claims import Claims
+from berth.node.claims.ending import Ending, Ways
+from berth.node.claims.handout import Handout
+from berth.node.claims.recovery import Recovery
+from berth.node.claims.reservation import Reservation
+from berth.node.gpus.grip import Grip
+from berth.node.gpus.nvml import Tells
+from berth.node.holders.equipment import equip
+from berth.node.inventory.snapshot import Snapshot
 from berth.node.ledger import Ledger
-from berth.node.nvml import Tells
-from berth.node.record import ClaimRecord
-from berth.node.records import Records
-from berth.node.recovery import Recovery
-from berth.node.reservation import Reservation
-from berth.node.snapshot import Snapshot
+from berth.node.records.record import ClaimRecord
+from berth.node.records.records import Records
+from berth.node.vfio.bindings import Bindings
 from berth.node.views.troubles import Troubles
 from berth.runtime.latest import Latest
 from berth.vfio.binding import Binding

@@ -21,10 +21,10 @@ from berth.nic.execute import open_namespaces
 from berth.nic.look import look_home
 from berth.nic.record import NicRecord
 from berth.nic.view import take_originals
-from berth.node.bindings import Bindings
-from berth.node.nics import Nics
-from berth.node.record import ClaimRecord, HeldDevice
-from berth.node.records import Records
+from berth.node.nics.nics import Nics
+from berth.node.records.record import ClaimRecord, HeldDevice
+from berth.node.records.records import Records
+from berth.node.vfio.bindings import Bindings
 from berth.vfio.binding import Binding
 from berth.vfio.wayin import WayIn
 from tests.integration.nic.beds import BOOT

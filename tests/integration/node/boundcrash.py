@@ -13,13 +13,13 @@ import trio
 
 from berth.cdi.store import CdiStore
 from berth.metadata.store import MetadataStore
-from berth.node.ending import Ways
-from berth.node.handout import Handout
+from berth.node.claims.ending import Ways
+from berth.node.claims.handout import Handout
+from berth.node.claims.recovery import Recovery
+from berth.node.holders.nicholders import NicHolders
 from berth.node.ledger import Ledger
-from berth.node.nicholders import NicHolders
-from berth.node.nics import Nics
-from berth.node.records import Records
-from berth.node.recovery import Recovery
+from berth.node.nics.nics import Nics
+from berth.node.records.records import Records
 from berth.rehearsal.drivercore import DriverCore
 from berth.runtime import files
 from tests.integration.nic.beds import BOOT

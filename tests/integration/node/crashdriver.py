@@ -22,15 +22,15 @@ from berth.metadata.store import MetadataStore
 from berth.model.inventory import Inventory
 from berth.nic import settings
 from berth.nic.record import SandboxRef
-from berth.node.allotments import Allotments, given_shelf
-from berth.node.handout import Handout
+from berth.node.claims.handout import Handout
+from berth.node.claims.recovery import Recovery
+from berth.node.holders.nicholders import NicHolders
 from berth.node.ledger import Ledger
-from berth.node.nicholders import NicHolders
-from berth.node.nics import Nics
-from berth.node.pluginfiles import PluginFiles
-from berth.node.record import ClaimRecord
-from berth.node.records import Records
-from berth.node.recovery import Recovery
+from berth.node.nics.nics import Nics
+from berth.node.plugin.allotments import Allotments, given_shelf
+from berth.node.plugin.cdifiles import PluginFiles
+from berth.node.records.record import ClaimRecord
+from berth.node.records.records import Records
 from berth.runtime import files
 from berth.runtime.latest import Latest
 from berth.runtime.threads import Decision

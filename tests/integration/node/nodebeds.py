@@ -17,12 +17,12 @@ from berth.model.claim import ClaimRef, Consumer, DeviceResult
 from berth.model.peripheral import Peripheral
 from berth.nic.config.values import NicConfig
 from berth.nic.record import NicRecord, Stage
-from berth.node.given import Given, GivenDevice
+from berth.node.holders.nicholders import NicHolder, NicHolders
 from berth.node.ledger import PluginHolder
-from berth.node.nicholders import NicHolder, NicHolders
-from berth.node.nics import Nics
-from berth.node.record import ClaimRecord, HeldDevice
-from berth.node.records import Records
+from berth.node.nics.nics import Nics
+from berth.node.records.given import Given, GivenDevice
+from berth.node.records.record import ClaimRecord, HeldDevice
+from berth.node.records.records import Records
 from berth.runtime.threads import Decision
 from tests.integration.nic.beds import BOOT, Bed, Pod, config_of
 

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from berth.errors import HostError
-from berth.node import announcer
+from berth.node.nics import announcer
 from tests.integration.nic.beds import Bed
 from tests.integration.node.nodebeds import Node, links_until
 

@@ -13,8 +13,9 @@ from berth.config.gpu import GpuTable
 from berth.errors import BerthError, ClaimError, HostError
 from berth.host.nvml.session import SessionState
 from berth.host.nvml.values import NoAnswer
-from berth.node import functions, grip
-from berth.node.bindings import BUSY
+from berth.node.gpus import grip
+from berth.node.vfio import functions
+from berth.node.vfio.bindings import BUSY
 from berth.rehearsal.drivercore import VFIO
 from berth.vfio.binding import Stage
 from tests.integration.node.bindingbeds import (

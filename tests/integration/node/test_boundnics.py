@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from berth.errors import ClaimError, HostError
-from berth.node import functions
-from berth.node.document import claim_from_bytes
-from berth.node.record import ClaimRecord
+from berth.node.records.document import claim_from_bytes
+from berth.node.records.record import ClaimRecord
+from berth.node.vfio import functions
 from berth.rehearsal.drivercore import VFIO
 from berth.vfio.binding import Binding, Stage
 from berth.vfio.wayin import WayIn

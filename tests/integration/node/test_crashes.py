@@ -20,9 +20,9 @@ from berth.nic.execute import open_namespaces
 from berth.nic.look import look_home
 from berth.nic.record import Stage
 from berth.nic.view import take_originals
-from berth.node.document import claim_from_bytes, given_from_bytes, to_bytes
-from berth.node.nicholders import NicHolder, nics_of
-from berth.node.record import ClaimRecord
+from berth.node.holders.nicholders import NicHolder, nics_of
+from berth.node.records.document import claim_from_bytes, given_from_bytes, to_bytes
+from berth.node.records.record import ClaimRecord
 from tests.integration.nic.beds import Bed, Pod, child_config_of, config_of
 from tests.integration.node.fates import Driver
 from tests.integration.node.nodebeds import asked_for, drafted

@@ -20,9 +20,9 @@ from berth.host.nvml.owner import Nvml
 from berth.model.device import Nic
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
-from berth.node.gpus import Gpus
-from berth.node.gpuwatch import GpuWatch
-from berth.node.health import Health, Watching
+from berth.node.gpus.gpus import Gpus
+from berth.node.health.judge import Health, Watching
+from berth.node.watches.gpus import GpuWatch
 from berth.rehearsal.nvml.cards import (
     divided,
     divisible,
@@ -37,7 +37,7 @@ from berth.runtime.latest import Latest
 from tests import nvml
 from tests.nvml import cards
 from tests.unit.node.gpubed import Bus
-from tests.unit.node.test_gpus import ADDRESSES, NAMES, UP, Driven, at_once
+from tests.unit.node.gpus.test_gpus import ADDRESSES, NAMES, UP, Driven, at_once
 
 FULL: Final = whole(0, ADDRESSES[0])
 PARTED: Final = divided(divisible(1, ADDRESSES[1]), ((9, 7, 4), (19, 9, 0)))

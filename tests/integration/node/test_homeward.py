@@ -13,7 +13,7 @@ import trio.testing
 from berth.host.netlink.events import GROUP_LINK, GROUP_NSID, EventSocket
 from berth.nic import homecoming
 from berth.nic.record import Stage
-from berth.node import homeward
+from berth.node.nics import homeward
 from berth.runtime.latest import Latest
 from tests.integration.nic.beds import Bed
 from tests.integration.nic.senders import Message, Refusing

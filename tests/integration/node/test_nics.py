@@ -10,8 +10,8 @@ import trio
 
 from berth.errors import ClaimError, HostError
 from berth.nic.record import Stage
-from berth.node.document import claim_from_bytes
-from berth.node.record import ClaimRecord
+from berth.node.records.document import claim_from_bytes
+from berth.node.records.record import ClaimRecord
 from berth.runtime.threads import Decision
 from tests.descriptors import open_descriptors
 from tests.integration.nic.beds import Bed, child_config_of, config_of

@@ -17,8 +17,8 @@ from berth.model.device import Nic, NicKind, NicMode
 from berth.model.inventory import Inventory
 from berth.nic.health import link as rules
 from berth.nic.record import Stage
-from berth.node import nicwatch
-from berth.node.nicwatch import LINK, NicWatch
+from berth.node.watches import nics as nicwatch
+from berth.node.watches.nics import LINK, NicWatch
 from berth.runtime.latest import Latest
 from tests.integration.nic.beds import Bed, child_config_of
 from tests.integration.node.nodebeds import Node, drafted, links_until

@@ -20,14 +20,14 @@ from berth.host.sysfs import Sysfs
 from berth.model.device import NicMode
 from berth.model.peripheral import Peripheral
 from berth.model.resource import Grant
-from berth.node.allotments import Allotments, given_shelf
-from berth.node.deviceinfofiles import DeviceInfoFiles
-from berth.node.discovery import Discovery
-from berth.node.given import Given
+from berth.node.inventory.discovery import Discovery
 from berth.node.ledger import Ledger
-from berth.node.nicloans import NicLoans
-from berth.node.records import Records
-from berth.node.shelf import Shelf
+from berth.node.plugin.allotments import Allotments, given_shelf
+from berth.node.plugin.deviceinfofiles import DeviceInfoFiles
+from berth.node.plugin.nicloans import NicLoans
+from berth.node.records.given import Given
+from berth.node.records.records import Records
+from berth.node.records.shelf import Shelf
 from berth.rehearsal.drivercore import VFIO
 from tests.integration.nic.beds import BOOT
 from tests.integration.node.boundbeds import machine_of

@@ -15,11 +15,11 @@ from berth.dra.healthreport import Place
 from berth.health.taints import Rules
 from berth.health.verdict import Status
 from berth.model.inventory import Inventory
-from berth.node.offered import judged
+from berth.node.health.offered import judged
 from tests.unit.daemon.conftest import journal
 from tests.unit.dra.shelf import nic
 from tests.unit.dra.test_publisher import Open, Scene, scene
-from tests.unit.node.test_health import MODEM, SICK, Bed, begun
+from tests.unit.node.health.test_judge import MODEM, SICK, Bed, begun
 
 __all__ = ["scene"]
 

@@ -16,8 +16,8 @@ from berth.daemon.operator import Operator
 from berth.daemon.parts import Parts
 from berth.errors import ConfigError, Faults
 from berth.generic.identity import Memory
-from berth.node.document import to_bytes
-from berth.node.stock import FILE
+from berth.node.inventory.stock import FILE
+from berth.node.records.document import to_bytes
 from berth.nri.plugin import PluginState
 from berth.nri.versions import Runtime
 from berth.runtime.supervisor import Supervisor

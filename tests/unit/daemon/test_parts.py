@@ -12,7 +12,7 @@ from berth.health.finding import Finding, Severity
 from berth.model.device import Nic, NicKind
 from berth.model.inventory import Inventory
 from berth.model.pod import Container, ContainerState, Sandbox
-from berth.node.running import mark
+from berth.node.plugin.running import mark
 from berth.nri.plugin import PluginState
 from tests.unit.daemon.conftest import GROUP, write_config
 from tests.unit.node.peripherals import RESOURCE, given, modem

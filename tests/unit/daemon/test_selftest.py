@@ -10,8 +10,8 @@ import pytest
 import berth
 from berth.daemon.selftest import load_every_module, read_state
 from berth.errors import HostError, StateError
-from berth.node.document import to_bytes
-from berth.node.record import SCHEMA
+from berth.node.records.document import to_bytes
+from berth.node.records.record import SCHEMA
 from tests.unit.node.claimrecords import of_claim
 
 

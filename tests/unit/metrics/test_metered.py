@@ -28,7 +28,7 @@ from berth.metrics.hooks import MeteredHooks
 from berth.metrics.words import kind_of_type, one_kind, reason_of
 from berth.model.claim import ClaimRef, PreparedClaim
 from berth.model.pod import Adjustment, Container, Sandbox
-from berth.node.record import ClaimRecord
+from berth.node.records.record import ClaimRecord
 from berth.nri.handlers import Hooks, Turn
 from berth.runtime.threads import Decision
 from tests.unit.dra.fakeapi import FakeApi

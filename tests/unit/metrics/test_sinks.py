@@ -19,7 +19,7 @@ from berth.kube.api import Node, SlicesListed
 from berth.kube.slices import Owner
 from berth.model.device import Device, Taint
 from berth.model.resource import Resource, Unit
-from berth.node.claimstatus import ClaimStatus
+from berth.node.claims.status import ClaimStatus
 from berth.pb import deviceplugin_v1beta1_pb2 as pb
 from berth.runtime.latest import Latest
 from berth.runtime.methods import Call, StreamMethod

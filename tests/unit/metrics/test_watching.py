@@ -17,9 +17,9 @@ from berth.metrics.health import put_probes
 from berth.metrics.machine import put_gpus
 from berth.metrics.page import Page
 from berth.model.meter import Spread, Tally, Timing
-from berth.node.gpuwatch import GpuFigures
-from berth.node.rounds import Rounds, Watched
-from berth.node.xidjournal import XidJournal
+from berth.node.health.rounds import Rounds, Watched
+from berth.node.watches.gpus import GpuFigures
+from berth.node.watches.xids import XidJournal
 from tests.unit.node.reported import Reported
 
 ADDRESS = "0000:41:00.0"

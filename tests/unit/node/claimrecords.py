@@ -10,7 +10,7 @@ import attrs
 from berth.model.claim import ClaimRef, Consumer, DeviceResult, NetworkData
 from berth.model.device import Version
 from berth.nic.record import Stage
-from berth.node.record import ClaimRecord, HeldDevice
+from berth.node.records.record import ClaimRecord, HeldDevice
 from tests.unit.nic.links import (
     SANDBOX,
     address_of,

@@ -11,13 +11,13 @@ from trio.testing import wait_all_tasks_blocked
 
 from berth.model.claim import Claim, ClaimRef, PreparedClaim
 from berth.nic.record import SandboxRef, Stage
-from berth.node.arrivals import Arrivals
-from berth.node.claims import Claims
-from berth.node.ending import Ending
+from berth.node.claims.arrivals import Arrivals
+from berth.node.claims.claims import Claims
+from berth.node.claims.ending import Ending
+from berth.node.claims.reservation import Reservation
+from berth.node.holders.nicholders import NicHolders
 from berth.node.ledger import Ledger
-from berth.node.nicholders import NicHolders
-from berth.node.record import ClaimRecord
-from berth.node.reservation import Reservation
+from berth.node.records.record import ClaimRecord
 from berth.node.views.troubles import Troubles
 from berth.runtime.latest import Latest
 from berth.runtime.threads import Decision

@@ -24,12 +24,12 @@ from berth.model.device import Nic
 from berth.model.gpu import Driver
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
-from berth.node.gpuwatch import GpuWatch
-from berth.node.grip import Grip
-from berth.node.health import Health, Watching
-from berth.node.healthfile import HealthFile
+from berth.node.gpus.grip import Grip
+from berth.node.health.file import HealthFile
+from berth.node.health.judge import Health, Watching
+from berth.node.watches.gpus import GpuWatch
 from berth.runtime.latest import Latest
-from tests.unit.node.test_gpus import Driven
+from tests.unit.node.gpus.test_gpus import Driven
 
 ADDRESSES: Final = tuple(f"0000:{0x1B + number:02x}:00.0" for number in range(8))
 SUBJECTS: Final = tuple(map(gpu_identity, ADDRESSES))

@@ -12,9 +12,9 @@ import trio
 from berth.errors import BerthError, ClaimError, HostError
 from berth.model.claim import NetworkData, PreparedClaim, PreparedDevice
 from berth.nic.record import NicRecord, Originals, SandboxRef, Stage
-from berth.node.nicholders import NicHolder, nics_of
-from berth.node.record import ClaimRecord
-from berth.node.records import Records
+from berth.node.holders.nicholders import NicHolder, nics_of
+from berth.node.records.record import ClaimRecord
+from berth.node.records.records import Records
 from berth.runtime.threads import Decision
 
 ORIGINALS = Originals(

@@ -7,7 +7,7 @@ from typing import Any
 from berth.model.claim import ClaimRef, DeviceResult
 from berth.nic.config.values import NicConfig
 from berth.nic.record import NicRecord, Originals, Stage
-from berth.node.record import ClaimRecord, HeldDevice
+from berth.node.records.record import ClaimRecord, HeldDevice
 from tests.unit.nic.machine import BOOT
 
 ORIGINALS = Originals(

@@ -25,10 +25,10 @@ from berth.nic.config.devicefacts import DeviceFacts
 from berth.nic.config.group import GroupPolicy
 from berth.nic.config.values import AttachMode
 from berth.nic.facts import Home
-from berth.node.drafting import Settings
-from berth.node.equipment import published
-from berth.node.sighting import Memory
-from berth.node.snapshot import Snapshot
+from berth.node.claims.drafting import Settings
+from berth.node.holders.equipment import published
+from berth.node.inventory.sighting import Memory
+from berth.node.inventory.snapshot import Snapshot
 from berth.runtime.latest import Latest
 
 DRIVER: Final = "berth.dev"

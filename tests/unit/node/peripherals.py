@@ -10,8 +10,8 @@ from berth.model.device import Capacity
 from berth.model.edits import DeviceNode, Edits, NodeType
 from berth.model.peripheral import Door, Peripheral
 from berth.model.resource import ContainerRef, Usage
-from berth.node.given import Given, GivenDevice
 from berth.node.ledger import PluginHolder
+from berth.node.records.given import Given, GivenDevice
 from tests.unit.node.machine import BOOT
 
 RESOURCE: Final = "berth.dev/modem"

@@ -12,9 +12,9 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from berth.health.verdict import Verdict
 from berth.kube.status import Condition, ConditionStatus
 from berth.nic.record import Stage
-from berth.node.claimconditions import device_status
-from berth.node.claimstatus import ClaimStatus
-from berth.node.record import ClaimRecord
+from berth.node.claims.conditions import device_status
+from berth.node.claims.status import ClaimStatus
+from berth.node.records.record import ClaimRecord
 from tests.unit.node.claimserver import ClaimServer, refused
 from tests.unit.node.hands import Disk, MemoryRecords
 from tests.unit.node.peripherals import modem
@@ -139,7 +139,7 @@ async def test_time_of_a_condition_is_that_of_its_status(
     """Another reason is told with the old time; other conditions keep theirs."""
 
     times = iter([f"t{number}" for number in range(9)])
-    monkeypatch.setattr("berth.node.claimstatus.now_text", lambda: next(times))
+    monkeypatch.setattr("berth.node.claims.status.now_text", lambda: next(times))
     await scene.prepare(status, NET)
     for verdict in (DEGRADED, SICK, attrs.evolve(SICK, reason="lost", message="it is gone")):
         await scene.judge_it(verdict)
@@ -168,7 +168,7 @@ async def test_restart_writes_nothing_that_was_told_before(
     """What was told is read once, and a condition keeps its time; news are told."""
 
     times = iter([f"t{number}" for number in range(99)])
-    monkeypatch.setattr("berth.node.claimstatus.now_text", lambda: next(times))
+    monkeypatch.setattr("berth.node.claims.status.now_text", lambda: next(times))
     async with trio.open_nursery() as nursery:
         await scene.prepare(await scene.begin(nursery), SERIAL)
         nursery.cancel_scope.cancel()

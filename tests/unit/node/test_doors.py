@@ -14,12 +14,12 @@ import trio
 
 from berth.errors import ClaimError
 from berth.model.claim import Claim
-from berth.node.allotments import Allotments, given_shelf
 from berth.node.ledger import PluginHolder
+from berth.node.plugin.allotments import Allotments, given_shelf
 from tests.unit.node.conftest import Node
 from tests.unit.node.machine import BOOT, claim, look, result
 from tests.unit.node.peripherals import RESOURCE, modem
-from tests.unit.node.test_allotments import Named
+from tests.unit.node.plugin.test_allotments import Named
 
 RACES = 100
 WON = "won"

@@ -15,13 +15,13 @@ from berth.model.device import Exclusion
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
 from berth.node.forgetting import forget
-from berth.node.gpus import Gpus
+from berth.node.gpus.gpus import Gpus
+from berth.node.inventory.stock import Stock
 from berth.node.ledger import Hold, Ledger
-from berth.node.stock import Stock
 from tests.unit.generic.nodes import kvm, tty
+from tests.unit.node.gpus.test_gpus import ADDRESSES, NAMES, UP, Driven, gpus_of
+from tests.unit.node.inventory.test_stock import KVM, MODEM, Machine, stock_of
 from tests.unit.node.peripherals import modem
-from tests.unit.node.test_gpus import ADDRESSES, NAMES, UP, Driven, gpus_of
-from tests.unit.node.test_stock import KVM, MODEM, Machine, stock_of
 
 CLAIM = ClaimRef(namespace="team", name="gpu", uid="1-2-3")
 

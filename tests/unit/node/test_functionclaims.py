@@ -14,12 +14,12 @@ from berth.errors import ClaimError, Faults
 from berth.host.driverbind import Bound
 from berth.model.device import Exclusion, NicMode
 from berth.nic.config.group import policies_of
-from berth.node.document import claim_from_bytes, to_bytes
+from berth.node.claims.recovery import holds_of
+from berth.node.inventory.sighting import Memory, Outlook
+from berth.node.inventory.snapshot import Snapshot, judge
 from berth.node.ledger import Hold
-from berth.node.record import ClaimRecord
-from berth.node.recovery import holds_of
-from berth.node.sighting import Memory, Outlook
-from berth.node.snapshot import Snapshot, judge
+from berth.node.records.document import claim_from_bytes, to_bytes
+from berth.node.records.record import ClaimRecord
 from berth.node.views.holds import hold_entry
 from berth.vfio.binding import Stage
 from berth.vfio.wayin import WayIn

@@ -11,12 +11,12 @@ import trio
 
 from berth.host.nvml.owner import Nvml
 from berth.model.peripheral import Peripheral
-from berth.node.gpus import Gpus
+from berth.node.gpus.gpus import Gpus
 from berth.rehearsal.nvml.cards import whole
 from berth.rehearsal.nvml.world import LOST, World
 from tests import nvml
 from tests.nvml import cards
-from tests.unit.node.test_gpus import ADDRESSES, BUILTIN, NAMES, UP, Driven, at_once
+from tests.unit.node.gpus.test_gpus import ADDRESSES, BUILTIN, NAMES, UP, Driven, at_once
 
 CARDS = tuple(whole(number, address) for number, address in enumerate(ADDRESSES))
 Show = Callable[[World], None]

@@ -18,9 +18,9 @@ from berth.model.claim import ConfigSource, DeviceResult, OpaqueConfig
 from berth.model.device import Exclusion
 from berth.model.edits import Edits
 from berth.model.peripheral import ABSENT, Peripheral
-from berth.node.document import claim_from_bytes, to_bytes
-from berth.node.handout import Handout
-from berth.node.recovery import holds_of
+from berth.node.claims.handout import Handout
+from berth.node.claims.recovery import holds_of
+from berth.node.records.document import claim_from_bytes, to_bytes
 from tests.unit.node.conftest import Node
 from tests.unit.node.machine import FAST, claim, look, pod, result
 from tests.unit.node.peripherals import USER, given, kvm, modem, renamed

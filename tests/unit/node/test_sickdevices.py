@@ -17,13 +17,13 @@ from berth.model.claim import Claim, DeviceResult
 from berth.model.device import Exclusion, NicMode
 from berth.model.inventory import Inventory
 from berth.model.peripheral import ABSENT, VFIO_GPU
-from berth.node.admission import Admitted, Unsure, Waiting, admit
-from berth.node.allotments import Allotments, given_shelf
+from berth.node.claims.admission import Admitted, Unsure, Waiting, admit
 from berth.node.ledger import Ledger
+from berth.node.plugin.allotments import Allotments, given_shelf
 from tests.unit.node.conftest import Node
 from tests.unit.node.machine import BOOT, FAST, claim, look, result
 from tests.unit.node.peripherals import RESOURCE, modem
-from tests.unit.node.test_allotments import Named
+from tests.unit.node.plugin.test_allotments import Named
 from tests.unit.node.verdicts import DEGRADED, SICK, SILENT, WELL, Judge
 
 MODEM = claim(result("modem-0", "serial"), name="serial")

@@ -11,7 +11,7 @@ from berth.health.finding import Severity
 from berth.health.fold import REFUSED
 from berth.health.taints import Rules
 from berth.health.verdict import UNASKED, HealthState, Status, Verdict
-from berth.node.inquiry import Inquiry
+from berth.node.health.inquiry import Inquiry
 from berth.runtime.latest import Latest
 
 RULES: Final = Rules(driver="berth.dev")

@@ -16,9 +16,9 @@ from berth.model.claim import Consumer
 from berth.model.pod import Container, ContainerState, Sandbox
 from berth.nic import execute
 from berth.nic.record import NicRecord, SandboxRef, Stage
-from berth.node.given import Given
-from berth.node.record import ClaimRecord
-from berth.node.running import units_of
+from berth.node.plugin.running import units_of
+from berth.node.records.given import Given
+from berth.node.records.record import ClaimRecord
 from berth.node.views.troubles import Troubles
 from berth.nri.handlers import Turn
 from berth.nri.hooks import LATE_ATTACH_S, RESERVE_S, PodHooks

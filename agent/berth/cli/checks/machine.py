@@ -14,8 +14,8 @@ from berth.config.schema import Config
 from berth.host.scan import HostScan
 from berth.kube.sources import CredentialSettings
 from berth.model.inventory import Inventory
-from berth.node.sighting import Memory, Outlook
-from berth.node.snapshot import judge
+from berth.node.inventory.sighting import Memory, Outlook
+from berth.node.inventory.snapshot import judge
 
 
 @attrs.frozen(kw_only=True)

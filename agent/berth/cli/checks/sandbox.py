@@ -14,7 +14,7 @@ from berth.cli.checks.machine import Machine
 from berth.cli.checks.unitfile import Unit, is_enabled, read_unit
 from berth.config.doors import Door
 from berth.config.nicgroup import Attach
-from berth.node.nicmarks import FOLDER as MARKS
+from berth.node.nics.nicmarks import FOLDER as MARKS
 
 TOPIC: Final = "units"
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from berth.model.claim import ClaimRef
-from berth.node.given import Given, GivenDevice
 from berth.node.ledger import Hold
-from berth.node.record import ClaimRecord, HeldDevice
+from berth.node.records.given import Given, GivenDevice
+from berth.node.records.record import ClaimRecord, HeldDevice
 
 
 def holds_view(

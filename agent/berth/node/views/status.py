@@ -14,9 +14,9 @@ import attrs
 
 from berth.kube.api import Identity
 from berth.model.inventory import Inventory
-from berth.node.given import Given
-from berth.node.nicholders import NicHolder, nics_of
-from berth.node.record import ClaimRecord
+from berth.node.holders.nicholders import NicHolder, nics_of
+from berth.node.records.given import Given
+from berth.node.records.record import ClaimRecord
 from berth.node.views.devices import nics_summary, peripherals_summary
 from berth.node.views.holds import claim_state
 from berth.runtime.supervisor import Phase, SupervisorStatistics

@@ -16,8 +16,8 @@ from berth.kube.api import Identity
 from berth.model.device import Device, Nic, Version
 from berth.model.inventory import Inventory
 from berth.model.peripheral import ABSENT, Peripheral
-from berth.node.given import Given
-from berth.node.record import ClaimRecord
+from berth.node.records.given import Given
+from berth.node.records.record import ClaimRecord
 from berth.node.views.devices import (
     device_entry,
     nics_summary,

@@ -11,8 +11,8 @@ from typing import Any, Final
 import attrs
 
 from berth.nic.record import NicRecord, Stage
-from berth.node.given import Given, GivenDevice
-from berth.node.record import ClaimRecord, HeldDevice
+from berth.node.records.given import Given, GivenDevice
+from berth.node.records.record import ClaimRecord, HeldDevice
 from berth.node.views.status import NriState
 from berth.node.views.troubles import Trouble
 from berth.vfio.binding import VFIO, Binding

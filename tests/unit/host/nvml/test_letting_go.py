@@ -7,7 +7,7 @@ import pytest
 
 from berth.errors import ClaimError
 from berth.host.nvml.session import SessionState
-from berth.node.grip import Grip
+from berth.node.gpus.grip import Grip
 from berth.rehearsal.nvml.world import Process
 from tests.nvml import cards
 from tests.unit.host.nvml.conftest import FULL, OTHER, PARTED, Opened, Show, settled

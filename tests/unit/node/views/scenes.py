@@ -11,7 +11,7 @@ from berth.model.device import Device, Exclusion, Nic, NicKind, Version
 from berth.model.inventory import Inventory
 from berth.nic.config.values import InterfaceConfig, NicConfig
 from berth.nic.record import NicRecord, SandboxRef, Stage
-from berth.node.record import ClaimRecord, HeldDevice
+from berth.node.records.record import ClaimRecord, HeldDevice
 
 CLAIM = ClaimRef(namespace="default", name="net", uid="11111111-2222-3333-4444-555555555555")
 POD = Consumer(resource="pods", name="web", uid="99999999-8888-7777-6666-555555555555")

@@ -15,9 +15,9 @@ from berth.model.inventory import Inventory
 from berth.model.peripheral import ABSENT, Peripheral
 from berth.model.resource import ContainerRef
 from berth.nic.record import Stage
-from berth.node.equipment import published
-from berth.node.given import Given
-from berth.node.record import ClaimRecord
+from berth.node.holders.equipment import published
+from berth.node.records.given import Given
+from berth.node.records.record import ClaimRecord
 from berth.node.views import Knowledge, Trouble, nodes_view, why_view
 from berth.node.views.mends import mend_for
 from berth.vfio.binding import Binding

@@ -12,7 +12,7 @@ from typing import Final
 from berth.cli.checks.machine import Machine
 from berth.model.device import Nic
 from berth.nic.marks import is_lent, mark_of_index
-from berth.node.nicmarks import FOLDER
+from berth.node.nics.nicmarks import FOLDER
 
 TOPIC: Final = "network managers"
 

@@ -11,7 +11,7 @@ from typing import Final
 from berth.cli.checks.line import Level, Line
 from berth.cli.checks.machine import Machine
 from berth.cli.checks.managers.lent import TOPIC, is_marked, lent, named
-from berth.node.nicmarks import FOLDER
+from berth.node.nics.nicmarks import FOLDER
 
 RULE: Final = "79-berth.rules"
 FOLDERS: Final = (

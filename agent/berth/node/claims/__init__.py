@@ -1,0 +1,1 @@
+"""Claims from prepare to unprepare, and what is told of them."""

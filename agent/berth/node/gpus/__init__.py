@@ -1,0 +1,1 @@
+"""The GPUs of NVIDIA's driver: the session with it, what it says, and who computes."""

@@ -1,0 +1,1 @@
+"""Who has what, as the records say."""

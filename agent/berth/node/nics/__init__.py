@@ -1,0 +1,1 @@
+"""NICs on their way into pods and home: the only movers."""

@@ -1,0 +1,1 @@
+"""What the device plugin lists and gives, and how it learns who has it."""

@@ -1,0 +1,201 @@
+"""Which pod has the NICs that were asked for as resources: found out when its sandbox is made.
+
+Kubelet asks the device plugin for ids and names no pod. When a sandbox comes while NICs wait for
+theirs, kubelet is asked what that pod has. A container that was given something says so by the mark
+in its environment; since whoever writes a pod may write that too, kubelet is asked once more then,
+and has the word. From then on the pod has its NICs as it would by claims: with names of their own,
+brought into each of its sandboxes until nobody has them any more.
+
+Source: network.md §9 (``attach = "nri"``); KC §10 for what kubelet answers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from typing import Final, Protocol
+
+import attrs
+import trio
+
+from berth.errors import BerthError, ClaimError
+from berth.model.pod import Container, Sandbox
+from berth.model.resource import PodUsages
+from berth.nic.config.pod import assign_names
+from berth.nic.record import NicRecord, Stage
+from berth.node.holders.nicholders import NicHolders, nics_of
+from berth.node.plugin.running import units_of
+from berth.node.records.given import Given
+from berth.node.records.shelf import Shelf
+from berth.runtime.logs import get_log
+
+ASK_S: Final = 0.3
+"""How long kubelet may take to say what a pod has: the pod's hook waits for it."""
+
+INSIST_S: Final = 0.7
+"""The same for a pod of which a container was given something that no pod is known to have."""
+
+_NUMBERED: Final = re.compile(r"net[1-9][0-9]*")
+_log = get_log(__name__)
+
+
+class _Silent(ClaimError):
+    """Kubelet does not say what a pod has."""
+
+
+class Asks(Protocol):
+    """Kubelet's PodResources."""
+
+    async def get_pod(self, namespace: str, name: str) -> PodUsages | None:
+        """What the containers of one pod have."""
+        ...
+
+
+class ResourcePods:
+    """Knows the pods.
+
+    Args:
+        given: What the device plugin gave.
+        holders: Who else has NICs in a pod.
+        kubelet: Who knows what a pod has.
+    """
+
+    def __init__(self, given: Shelf[Given], *, holders: NicHolders, kubelet: Asks) -> None:
+        self._given = given
+        self._holders = holders
+        self._kubelet = kubelet
+
+    def of_pod(self, pod_uid: str) -> tuple[Given, ...]:
+        """What berth brings into the pod's sandboxes."""
+        return tuple(
+            one
+            for one in self._given.all()
+            if one.serves_pod(pod_uid) and one.has_nics and one.prepared and not one.revoked
+        )
+
+    async def learn(self, sandbox: Sandbox) -> None:
+        """Ask kubelet what a pod has, if there are NICs that wait for their pod.
+
+        A kubelet that does not answer is no reason to keep every pod from starting: of those that
+        have a NIC, the containers are not made before it has.
+
+        Raises:
+            ClaimError: The pod cannot have its NICs as their groups say.
+            HostError: The disk refused.
+        """
+        if not any(one.has_nics and not one.pod_uid for one in self._given.all()):
+            return
+        try:
+            await self._bind(sandbox, await self._ask(sandbox, limit_s=ASK_S))
+        except _Silent as error:
+            _log.warning("not known yet what a pod has", pod=sandbox, reason=error)
+
+    async def mark(self, sandbox: Sandbox, containers: Iterable[Container]) -> None:
+        """Learn what a pod has whose containers say that they were given something.
+
+        Raises:
+            ClaimError: The pod cannot have its NICs as their groups say, another has them, or
+                kubelet does not say whose they are.
+            HostError: The disk refused.
+        """
+        units = {unit for container in containers for unit in units_of(container.env)}
+        if not units or not self._strange(sandbox, units):
+            return
+        has = await self._ask(sandbox, limit_s=INSIST_S)
+        await self._bind(sandbox, has)
+        for one in self._strange(sandbox, has):
+            raise ClaimError(
+                f"pod {sandbox}",
+                f"has {', '.join(one.holder.ids)} of {one.holder.resource}, not ready yet",
+                mend="kubelet makes the container again; `berth holds` tells how far it is",
+            )
+
+    async def _ask(self, sandbox: Sandbox, *, limit_s: float) -> frozenset[tuple[str, str]]:
+        """What kubelet says that the pod has; nothing for a pod that it does not know.
+
+        Raises:
+            _Silent: It does not say.
+        """
+        reason: object = f"no answer within {limit_s:g} s"
+        with trio.move_on_after(limit_s):
+            try:
+                found = await self._kubelet.get_pod(sandbox.namespace, sandbox.name) or PodUsages()
+                return frozenset((one.resource, id_) for one in found.usages for id_ in one.ids)
+            except BerthError as error:
+                reason = error
+        raise _Silent(
+            f"pod {sandbox}",
+            f"may have NICs, and kubelet does not say which: {reason}",
+            mend="kubelet makes the container again by itself",
+        )
+
+    def _strange(self, sandbox: Sandbox, units: Collection[tuple[str, str]]) -> tuple[Given, ...]:
+        """What has a part of these units, and is not known to be the pod's."""
+        return tuple(
+            one
+            for one in self._given.all()
+            if one.pod_uid != sandbox.uid
+            and one.has_nics
+            and any((one.holder.resource, id_) in units for id_ in one.holder.ids)
+        )
+
+    async def _bind(self, sandbox: Sandbox, units: Collection[tuple[str, str]]) -> None:
+        # Names that groups give come before those that are numbered, which leave them free.
+        for one in sorted(self._strange(sandbox, units), key=lambda one: not _is_named(one)):
+            async with self._given.lock(one.uid):
+                known = self._given.get(one.uid)
+                if known is not None and known.prepared and not known.revoked:
+                    _require_home(known)
+                    await self._given.put(self._of(known, sandbox))
+
+    def _of(self, given: Given, sandbox: Sandbox) -> Given:
+        """What is the pod's from now on, under names that it has room for.
+
+        Raises:
+            ClaimError: A group names an interface as another NIC of the pod is named.
+        """
+        taken = {
+            nic.config.interface.name
+            for record in self._holders.of_pod(sandbox.uid)
+            for _, nic in nics_of(record)
+        }
+        nics = [(index, nic) for index, nic in nics_of(given) if nic.stage is not Stage.LENT]
+        wished = [_wish(nic, given, taken) for _, nic in nics]
+        for number, name in enumerate(wished):
+            if name and (name in taken or name in wished[:number]):
+                raise ClaimError(
+                    nics[number][1].device,
+                    f'is to be "{name}" in pod {sandbox}, as another NIC of it is',
+                    mend="drop interface.name from the group's defaults: then a free one is taken",
+                )
+        for (index, nic), name in zip(nics, assign_names(wished, taken), strict=True):
+            interface = attrs.evolve(nic.config.interface, name=name)
+            config = attrs.evolve(nic.config, interface=interface)
+            given = given.with_nic(index, attrs.evolve(nic, config=config))
+        return attrs.evolve(given, pod_uid=sandbox.uid)
+
+
+def _is_named(given: Given) -> bool:
+    """Whether a group names an interface of it, or an earlier pod had it under a name."""
+    return any(nic.config.interface.name for _, nic in nics_of(given))
+
+
+def _wish(nic: NicRecord, given: Given, taken: Collection[str]) -> str:
+    """The name that its group gives; one that may be an earlier pod's number gives way."""
+    name = nic.config.interface.name
+    is_number = given.pod_uid and _NUMBERED.fullmatch(name)
+    return "" if is_number and name in taken else name
+
+
+def _require_home(given: Given) -> None:
+    """Refuse what is in another pod's sandbox yet.
+
+    Raises:
+        ClaimError: It is.
+    """
+    for _, nic in nics_of(given):
+        if nic.is_away:
+            where = nic.sandbox.pod if nic.sandbox is not None else "another pod"
+            raise ClaimError(
+                nic.device, f"is still in pod {where}", mend="kubelet asks again by itself"
+            )

@@ -1,0 +1,126 @@
+"""Containers that have something of the device plugin's, as the runtime tells of them."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from berth.model.pod import Container, ContainerState, Sandbox
+from berth.node.plugin.running import Running, mark, units_of
+from tests.unit.node.peripherals import RESOURCE, USER, given, modem
+
+MODEM = given(modem())
+POD = Sandbox(id="s1", namespace="team", name="user")
+
+
+def container(
+    name: str = "c1", *entries: str, state: ContainerState = ContainerState.RUNNING
+) -> Container:
+    """A container with entries in its environment."""
+    env = dict(entry.split("=", 1) for entry in entries)
+    return Container(id=name, sandbox_id="s1", env=env, state=state)
+
+
+MARKED = container("c1", mark(RESOURCE, ["modem-1", "modem-0"]))
+
+
+def test_mark_is_one_entry_of_the_resource() -> None:
+    """Its name is one that a shell takes, its value tells all."""
+
+    assert mark(RESOURCE, ["a", "b"]) == "BERTH_PLUGIN_BERTH_DEV_MODEM_F504B85C=berth.dev/modem:a,b"
+
+
+def test_marks_of_resources_with_like_names_stand_beside_each_other() -> None:
+    """A variable's name knows less signs than a resource's."""
+
+    entries = [mark(name, ["a"]) for name in ("lab.dev/a-b", "lab.dev/a.b", "lab.dev/a_b")]
+    env = dict(entry.split("=", 1) for entry in entries)
+
+    assert {resource for resource, _ in units_of(env)} == {
+        "lab.dev/a-b",
+        "lab.dev/a.b",
+        "lab.dev/a_b",
+    }
+
+
+@pytest.mark.parametrize("end", ["stop", "sandbox", "unseen"])
+def test_marked_container_is_live_until_it_ends(end: str) -> None:
+    """By its own end, its sandbox's, or when the runtime comes back without it."""
+
+    calls: list[int] = []
+    running = Running(lambda: calls.append(1))
+    running.made(POD, MARKED)
+    assert running.is_live(MODEM)
+
+    if end == "stop":
+        running.ended(MARKED)
+    elif end == "sandbox":
+        running.sandbox_ended("s1")
+    else:
+        running.synchronize([POD], [])
+
+    assert not running.is_live(MODEM)
+    assert len(calls) == (end != "unseen")
+
+
+def test_others_are_nobodys_business() -> None:
+    """Without a mark, or with that of other ids, nothing is kept and nobody is told."""
+
+    calls: list[int] = []
+    running = Running(lambda: calls.append(1))
+    other = container("c2", mark(RESOURCE, ["modem-7"]))
+    running.made(POD, container("c3", "PATH=/bin"))
+    running.made(POD, other)
+
+    assert not running.is_live(MODEM)
+    running.ended(container("c3", "PATH=/bin"))
+    assert calls == []
+
+
+def test_synchronize_takes_what_lives() -> None:
+    """A list of the runtime replaces what was known; ended containers are in it too."""
+
+    running = Running()
+    running.made(POD, MARKED)
+    running.synchronize([POD], [container("c9", *_entries(MARKED), state=ContainerState.STOPPED)])
+    assert not running.is_live(MODEM)
+
+    running.synchronize([POD], [MARKED])
+    assert running.is_live(MODEM)
+
+
+@pytest.mark.parametrize(
+    ("pod", "live"),
+    [
+        (POD, True),
+        (attrs.evolve(POD, namespace="elsewhere"), False),
+        (attrs.evolve(POD, name="other"), False),
+        (Sandbox(id="s1"), True),
+    ],
+)
+def test_mark_that_another_pod_wrote_keeps_nothing_held(pod: Sandbox, *, live: bool) -> None:
+    """Kubelet has shown whose it is; a pod of which nothing is known may be that one."""
+
+    running = Running()
+    running.synchronize([pod], [MARKED])
+
+    assert running.is_live(given(modem(), container=USER)) is live
+    assert running.is_live(MODEM)
+
+
+def _entries(one: Container) -> list[str]:
+    return [f"{name}={value}" for name, value in one.env.items()]
+
+
+def test_container_of_before_counts_as_running_until_the_runtime_tells() -> None:
+    """Daemon and runtime may start together beside the container of a pod deleted by force."""
+
+    before = attrs.evolve(MODEM, ran=True)
+    running = Running()
+    assert running.is_live(before)
+    assert not running.is_live(MODEM)
+
+    running.synchronize([POD], [MARKED])
+    assert running.is_live(before)
+    running.synchronize([POD], [])
+    assert not running.is_live(before)
