@@ -82,7 +82,7 @@ class ResourcePods(Protocol):
 
 
 class Arrivals(Protocol):
-    """Who brings NICs into sandboxes: `berth.node.claims.arrivals.Arrivals`, with what it promises."""
+    """Who brings NICs into sandboxes; `berth.node.claims.arrivals` says what it promises."""
 
     async def missing(self, uids: Collection[str], sandbox: SandboxRef) -> tuple[str, ...]:
         """Devices of these holders that are not in the sandbox now."""
