@@ -192,7 +192,7 @@ async def test_call_that_never_returns_condemns_its_gpu_alone(
     node = Node()
     async with node.running():
         show(World(cards=(hung(FULL), PARTED), lock=lock))
-        unknown = dict.fromkeys(PARTS, (Status.UNKNOWN, "unasked")) if lock else {}
+        unknown = dict.fromkeys(PARTS, (Status.UNKNOWN, "cannot-ask")) if lock else {}
         await node.until({NAMES[0]: (Status.UNHEALTHY, "no-answer"), **unknown})
         await trio.sleep(3.5 * QUICK.deadline_s)  # now patience with the others is over
         await node.until({NAMES[0]: (Status.UNHEALTHY, "no-answer"), **unknown})
