@@ -55,6 +55,8 @@ def _make(release: str, options: tuple[str, ...], folder: Path) -> None:
             [
                 "mmdebstrap",
                 *options,
+                # As in `debian`: a mirror may stand still for a while.
+                '--aptopt=Acquire::Check-Valid-Until "false"',
                 "--skip=check/empty",
                 SUITES[release],
                 folder,
