@@ -83,9 +83,9 @@ FAULTS: dict[str, tuple[Object, str]] = {
             'address of 6 octets, such as "02:00:00:00:00:01"'
         ),
     ),
-    "mode-of-a-later-version": (
-        {"mode": "ipvlan"},
-        'mode: "ipvlan" is not available in this version: it must be "move", "macvlan" or "vfio"',
+    "mode-that-is-none": (
+        {"mode": "bridge"},
+        'mode: "bridge": it must be "move", "macvlan", "ipvlan", "vlan" or "vfio"',
     ),
     "field-of-a-later-version": (
         {"dhcp": {"ipv4": True}},
