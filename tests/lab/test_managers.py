@@ -13,6 +13,8 @@ import pytest
 from tests.lab.labnode import SLOW, LabNode
 from tests.lab.labsite import LabSite
 
+pytestmark = pytest.mark.slow
+
 LENT, WITNESS = "ens1v0", "ens1v1"
 DEVICE, ADDRESS = "nic-0000-21-10-0", "0000:21:10.0"
 MARKS, KEPT = "/run/berth-nics", "/var/lib/berth/nics"

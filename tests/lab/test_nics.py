@@ -8,6 +8,8 @@ from tests.cluster.claimforms import nic_config, request
 from tests.lab.labnode import SLOW
 from tests.lab.labsite import LabSite
 
+pytestmark = pytest.mark.slow
+
 VF = "nic-0000-21-10-0"
 PARENT = "parent-0000-41-00-0"
 SCRUBBED = f"""{SLOW}
