@@ -26,6 +26,7 @@ match = { path = "/dev/full" }
 """
 SAMPLES = 60
 PAUSE_S = 1.3
+SETTLE_S = 10.0
 # Kubelet lets a second pass between two syncs of a pod: changes 0.3 s apart were seen each second.
 LIMIT_S = 600.0
 
@@ -51,6 +52,7 @@ def test_verdict_to_status(report: Report, cluster: Cluster, user: tuple[Path, P
     collection, _, name = pod.path.rpartition("/")
     seen = cluster.api.snapshots(collection, limit_s=LIMIT_S, fieldSelector=f"metadata.name={name}")
     times = []
+    time.sleep(SETTLE_S)  # a pod that has just started is synced a few times more
     with contextlib.closing(ControlClient(folder)) as control:
         for number in range(SAMPLES):
             time.sleep(PAUSE_S)
