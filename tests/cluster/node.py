@@ -27,6 +27,10 @@ BERTH_FOLDERS = ("/etc/berth", "/etc/cdi", "/run/berth", "/run/cdi", "/var/lib/b
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 
 
+_OLDER_GATES = frozenset({"ResourceHealthStatus"})
+# Of those that tests open; a kubelet does not start with one that it does not know.
+
+
 class Node:
     """One node of a cluster.
 
@@ -280,8 +284,11 @@ class Node:
             self.write(name, text)
 
     def _gates(self) -> Mapping[str, bool]:
-        """The cluster's gates, but for a kubelet of another version, which knows other gates."""
-        return self.control.gates if self.kind.kubelet is KUBERNETES else {}
+        """The cluster's gates; a kubelet of another version is given those that it knows too."""
+        gates = self.control.gates
+        if self.kind.kubelet is KUBERNETES:
+            return gates
+        return {name: gates[name] for name in gates.keys() & _OLDER_GATES}
 
     def write(self, name: str, text: str) -> None:
         """Write a file of the node."""
