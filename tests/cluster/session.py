@@ -5,54 +5,39 @@ Each conftest of such tests takes these fixtures and hooks in by their names.
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
-from berth.errors import HostError
 from tests.cluster import bed as beds
 from tests.cluster import parts
 from tests.cluster.api import Object
 from tests.cluster.bed import Bed, Cluster
+from tests.cluster.requirement import progress_shown, require_all
 from tests.cluster.site import MANIFESTS
 
 TAIL_LINES = 60
 _BED = pytest.StashKey[Bed]()
-_LOG_STARTS = pytest.StashKey[dict[Path, int]]()
 _REFUSED = pytest.StashKey[str]()
+_LOG_STARTS = pytest.StashKey[dict[Path, int]]()
 
 
 @pytest.fixture(scope="session")
 def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
     """One run of the test bed; ended with everything in it when the session ends."""
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-    # A first build takes minutes: its progress must be seen.
-    with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
-        _require_all(request.config)
+    with progress_shown(request.config):
+        require_all(
+            request.config,
+            "cluster",
+            lacks=beds.missing(),
+            install=parts.install_tools,
+            refused=_REFUSED,
+        )
     made = Bed()
     request.config.stash[_BED] = made
     yield made
     made.close()
-
-
-def _require_all(config: pytest.Config) -> None:
-    """Fail where everything must be there (`CI=true`), else skip and say so at the end too."""
-    lacks = beds.missing()
-    if not lacks:
-        try:
-            parts.install_tools()
-        except HostError as error:
-            lacks = [str(error)]
-    if not lacks:
-        return
-    told = f"no cluster on this machine: it lacks {', '.join(lacks)}"
-    if os.environ.get("CI") == "true":
-        pytest.fail(told, pytrace=False)
-    config.stash[_REFUSED] = told
-    pytest.skip(told)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import pytest
 from berth.errors import HostError
 from tests.cluster import debian
 from tests.cluster.bed import Bed, Cluster
+from tests.cluster.requirement import progress_shown
 from tests.cluster.session import (
     bed,
     classes,
@@ -51,9 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def lab(request: pytest.FixtureRequest, bed: Bed, cluster: Cluster) -> Iterator[LabNode]:
     """The machine, on, as a Ready node of the cluster, with our package in it and not running."""
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-    # An image takes minutes: its progress must be seen.
-    with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+    with progress_shown(request.config):
         debian.install(software.TOOLS)
         image, disk = software.installed(software.package())
     own = bed.folder.path / "lab"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from berth.errors import HostError
+from tests.cluster.requirement import progress_shown, require_all
 from tests.nspawn import bed as beds
 from tests.nspawn.bed import Bed
 from tests.nspawn.node import Node
@@ -18,8 +19,8 @@ HERE = Path(__file__).parent
 RELEASES = tuple(os.environ.get("RELEASES", "12 13").split())
 """Debian releases to test on; `testing` is the third that there is."""
 TAIL_LINES = 80
-_NODES = pytest.StashKey[list[Node]]()
 _REFUSED = pytest.StashKey[str]()
+_NODES = pytest.StashKey[list[Node]]()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -37,30 +38,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
     """The run; every container ends with it."""
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-    # What is installed takes its time: that must be seen.
-    with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
-        _require_all(request.config)
+    with progress_shown(request.config):
+        require_all(
+            request.config,
+            "containers",
+            lacks=beds.missing(),
+            install=beds.install_tools,
+            refused=_REFUSED,
+        )
     made = Bed(request.config.stash.setdefault(_NODES, []))
     yield made
     made.close()
-
-
-def _require_all(config: pytest.Config) -> None:
-    """Fail where everything must be there (`CI=true`), else skip and say so at the end too."""
-    lacks = beds.missing()
-    if not lacks:
-        try:
-            beds.install_tools()
-        except HostError as error:
-            lacks = [str(error)]
-    if not lacks:
-        return
-    told = f"no containers on this machine: it lacks {', '.join(lacks)}"
-    if os.environ.get("CI") == "true":
-        pytest.fail(told, pytrace=False)
-    config.stash[_REFUSED] = told
-    pytest.skip(told)
 
 
 @pytest.fixture(scope="session")

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from berth.errors import HostError
 from tests.cluster import debian
+from tests.cluster.requirement import progress_shown, require_all
 from tests.cluster.rundir import RunFolder
 from tests.nspawn import bed as nspawn
 from tests.vagrant import roots
 from tests.vagrant.host import Host
 
 HERE = Path(__file__).parent
-TOOLS = {"/usr/bin/mmdebstrap": "mmdebstrap"}
 _REFUSED = pytest.StashKey[str]()
+TOOLS = {"/usr/bin/mmdebstrap": "mmdebstrap"}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -33,39 +30,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def root(request: pytest.FixtureRequest) -> None:
     """All that a machine with vagrant is made of is there."""
-    with _progress_shown(request):
-        _require_all(request.config)
+    with progress_shown(request.config):
+        require_all(
+            request.config,
+            "vagrant",
+            lacks=nspawn.missing(),
+            install=lambda: debian.install(TOOLS),
+            refused=_REFUSED,
+        )
         roots.root()
 
 
 @pytest.fixture(scope="session")
 def box(request: pytest.FixtureRequest, root: None) -> Path:
     """The folder with the box."""
-    with _progress_shown(request):
+    with progress_shown(request.config):
         return roots.box()
-
-
-def _progress_shown(request: pytest.FixtureRequest) -> AbstractContextManager[None]:
-    """What is made the first time takes minutes: it must be seen how far it is."""
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-    return capture.global_and_fixture_disabled() if capture else contextlib.nullcontext()
-
-
-def _require_all(config: pytest.Config) -> None:
-    """Fail where everything must be there (`CI=true`), else skip and say so at the end too."""
-    lacks = nspawn.missing()
-    if not lacks:
-        try:
-            debian.install(TOOLS)
-        except HostError as error:
-            lacks = [str(error)]
-    if not lacks:
-        return
-    told = f"no vagrant on this machine: it lacks {', '.join(lacks)}"
-    if os.environ.get("CI") == "true":
-        pytest.fail(told, pytrace=False)
-    config.stash[_REFUSED] = told
-    pytest.skip(told)
 
 
 @pytest.fixture(scope="module")
