@@ -33,7 +33,7 @@ match = {{ kind = ["vf"] }}
 """Settings that offer every VF, each for one pod."""
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 # What a test of our daemon may leave on the node.
-_LEFT = "/etc/berth/* /etc/cdi/* /run/berth/* /run/cdi/* /var/lib/berth/*"
+_LEFT = "/etc/berth/* /run/berth-nics/* /etc/cdi/* /run/berth/* /run/cdi/* /var/lib/berth/*"
 _READY_LIMIT_S = 300.0
 
 
