@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import attrs
 import pynvml
 
+from berth.host.nvml.progress import came_back
 from berth.host.nvml.values import WANTED, NvmlEvent, Probe, Refusal, event_of
 from berth.host.nvml.words import pci_address
 
@@ -101,6 +102,8 @@ def ask(function: Callable[..., T], *arguments: Any) -> T | Refusal:
         return Refusal.of(13)
     except UnicodeDecodeError:
         return Refusal(code=0, text="text that is not UTF-8")
+    finally:
+        came_back()
 
 
 def count() -> int | Refusal:

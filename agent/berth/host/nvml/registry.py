@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
@@ -20,7 +21,8 @@ from typing import Any, Final, Generic, TypeVar
 import attrs
 import trio
 
-from berth.host.nvml.silence import OpenCall
+from berth.host.nvml.progress import listen
+from berth.host.nvml.silence import NEVER, OpenCall
 from berth.host.nvml.values import NoAnswer, Refusal
 from berth.model.meter import Tally, Timing
 
@@ -55,11 +57,22 @@ class RegistryStatistics:
 class _Call(Generic[T]):
     """A call and its answer, once ``done`` is set."""
 
-    def __init__(self, out: OpenCall) -> None:
-        self.out = out
+    def __init__(self, begun: OpenCall) -> None:
+        self._begun = begun
+        self._began_s = time.perf_counter()
+        self._moved_s = NEVER
         self.done = trio.Event()
         self.answers: list[T] = []
         self.error: Exception | None = None
+
+    @property
+    def out(self) -> OpenCall:
+        """How far it is."""
+        return attrs.evolve(self._begun, moved_s=self._moved_s)
+
+    def move(self) -> None:
+        """A step of it was answered; told in its thread, which does not know the owner's clock."""
+        self._moved_s = self._begun.began_s + time.perf_counter() - self._began_s
 
     @property
     def ending(self) -> str:
@@ -101,7 +114,7 @@ class Registry:
         *,
         deadline_s: float,
         joins: str = "",
-        allowed_s: float = 0.0,
+        allowed_s: float | None = None,
     ) -> T | NoAnswer:
         """Call a function in a thread and give its answer, or `NoAnswer` past the deadline.
 
@@ -110,8 +123,8 @@ class Registry:
 
         Args:
             joins: Purpose whose call, when it is out, answers for this one as well.
-            allowed_s: How long the call may be out before it counts as overdue, where that is
-                longer than the caller waits.
+            allowed_s: How long NVML may leave each of the call's steps without an answer before it
+                counts as overdue; as long as the caller waits unless it is said.
         """
         with trio.move_on_after(deadline_s):
             while (other := self._open.get(key)) is not None:
@@ -122,7 +135,7 @@ class Registry:
                 if joins and other.out.purpose == joins:
                     joined: T = other.result()
                     return joined
-            most_s = max(deadline_s, allowed_s)
+            most_s = deadline_s if allowed_s is None else allowed_s
             call = self.start_nowait(key, purpose, function, deadline_s=most_s)
             await call.done.wait()
             return call.result()
@@ -137,6 +150,7 @@ class Registry:
         token = trio.lowlevel.current_trio_token()
 
         def work() -> None:
+            listen(call.move)
             try:
                 call.answers.append(function())
             except Exception as error:  # noqa: BLE001 - raised where the answer is awaited
@@ -160,7 +174,7 @@ class Registry:
         while fresh := [
             call for call in self._open.values() if not call.out.overdue(trio.current_time())
         ]:
-            with trio.move_on_at(fresh[0].out.began_s + fresh[0].out.deadline_s):
+            with trio.move_on_at(fresh[0].out.since_s + fresh[0].out.deadline_s):
                 await fresh[0].done.wait()
 
     def open_calls(self) -> tuple[OpenCall, ...]:

@@ -94,7 +94,11 @@ class Sight:
         if handle is None:
             return self._unanswered(address, UNLISTED.text)
         answer = await self._registry.ask(
-            address, "walk", partial(describe.gpu, handle, address), deadline_s=WALK_S
+            address,
+            "walk",
+            partial(describe.gpu, handle, address),
+            deadline_s=WALK_S,
+            allowed_s=PROBE_S,
         )
         if isinstance(answer, NoAnswer):
             return self._unanswered(address, answer.text)
@@ -164,7 +168,12 @@ class Sight:
         async def take(index: int) -> None:
             key = self._index.get(index, f"{INDEX}{index}")
             answer = await self._registry.ask(
-                key, "identify", partial(calls.identify, index), deadline_s=WALK_S
+                key,
+                "identify",
+                partial(calls.identify, index),
+                deadline_s=WALK_S,
+                # The driver takes up a GPU when it is first asked after, which takes seconds.
+                allowed_s=PROBE_S if key in self._handles else WALK_S,
             )
             if not isinstance(answer, Identified):
                 silent[key] = answer.text
@@ -200,7 +209,7 @@ class Sight:
             partial(calls.probe, handle),
             deadline_s=deadline_s,
             joins="probe",
-            allowed_s=PROBE_S if purpose == "classify" else 0.0,
+            allowed_s=PROBE_S if purpose == "classify" else deadline_s,
         )
 
     async def _seek(self, address: str, deadline_s: float) -> Any:

@@ -44,22 +44,30 @@ class OpenCall:
     Attributes:
         key: PCI address, `LIBRARY`, or ``index N`` of a GPU whose address is not known yet.
         began_s: When it began, on the clock of ``now_s``.
+        deadline_s: How long NVML may leave a step of it without an answer.
+        moved_s: When the last step was answered that was not the last one.
     """
 
     key: str
     purpose: str
     began_s: float
     deadline_s: float
+    moved_s: float = NEVER
+
+    @property
+    def since_s(self) -> float:
+        """Since when an answer is waited for."""
+        return max(self.began_s, self.moved_s)
 
     def overdue(self, now_s: float) -> bool:
         """Whether nobody waits for it any more."""
-        return now_s - self.began_s >= self.deadline_s
+        return now_s - self.since_s >= self.deadline_s
 
 
 def overdue(calls: Iterable[OpenCall], now_s: float) -> tuple[OpenCall, ...]:
     """Give the calls on devices that are past their deadline, oldest first."""
     late = (call for call in calls if call.key != LIBRARY and call.overdue(now_s))
-    return tuple(sorted(late, key=lambda call: call.began_s))
+    return tuple(sorted(late, key=lambda call: call.since_s))
 
 
 def silences(
@@ -74,7 +82,7 @@ def silences(
     held_up = any(call.key == LIBRARY and call.overdue(now_s) for call in calls)
 
     def is_alone(call: OpenCall) -> bool:
-        patient = not held_up and now_s - call.began_s >= PATIENCE * call.deadline_s
+        patient = not held_up and now_s - call.since_s >= PATIENCE * call.deadline_s
         return patient or call.overdue(proof_s)
 
     return {

@@ -21,6 +21,7 @@ from berth.rehearsal.nvml.world import (
     FOR_EVER,
     LOST,
     CallFault,
+    Card,
     Field,
     Process,
     World,
@@ -259,6 +260,40 @@ async def test_walk_past_its_deadline_gives_the_others(
     )
     assert [gpu.missing for gpu in found[0].gpus[1:]] == [{}, {}]
     assert last.gpus[0].name == "NVIDIA H200"
+
+
+@pytest.mark.parametrize(
+    "card",
+    [HUNG, attrs.evolve(FULL, faults=(CallFault(call="nvmlDeviceGetName", hang_ms=FOR_EVER),))],
+    ids=["when it is named", "in the midst of it"],
+)
+async def test_gpu_that_hangs_while_it_is_walked_is_silent_as_soon_as_in_a_probe(
+    opened: Opened, show: Show, mock_clock: trio.testing.MockClock, card: Card
+) -> None:
+    """What is out for it is a longer question, but none of its steps takes longer."""
+
+    answers: list[Probe | Refusal | NoAnswer] = []
+
+    async def probe(owner: Nvml) -> None:
+        answers.append(await owner.probe(FULL.address))
+
+    async with opened() as owner:
+        await owner.walk()
+        show(cards(card, PARTED, OTHER))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(owner.walk)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            await only_open(owner, FULL.address)
+            mock_clock.jump(1)
+            nursery.start_soon(probe, owner)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            mock_clock.jump(PROBE_S)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            found = await owner.silences()
+            show(cards(FULL, PARTED, OTHER))
+
+    assert [type(answer) for answer in answers] == [NoAnswer]
+    assert found == {FULL.address: Silence.NO_ANSWER}
 
 
 async def test_probe_gives_each_field_its_own_answer(opened: Opened, show: Show) -> None:

@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 
+from berth.host.nvml.progress import came_back
 from berth.host.nvml.registry import Registry
 from berth.host.nvml.silence import OpenCall
 from berth.host.nvml.values import NoAnswer, Refusal
@@ -143,6 +144,23 @@ async def test_call_may_be_out_longer_than_its_caller_waits(
     assert at_once == NoAnswer(purpose="classify", open_s=4.5)
     assert trio.current_time() == began_s + 4
     assert gate.made == 1
+
+
+async def test_each_step_of_a_call_is_a_sign_of_life(gate: Gate) -> None:
+    """Of this call alone: another one's thread tells nothing of it."""
+
+    def walk() -> str:
+        came_back()
+        return gate.call()
+
+    registry = Registry()
+    came_back()
+    await registry.ask("a", "walk", walk, deadline_s=0.01, allowed_s=4)
+    await registry.ask("b", "walk", gate.call, deadline_s=0.01, allowed_s=4)
+    moved, still = registry.open_calls()
+
+    assert moved.since_s == moved.moved_s > moved.began_s
+    assert still.since_s == still.began_s
 
 
 async def test_classify_waits_for_a_probe_no_longer_than_its_own_deadline(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import attrs
+
 from berth.host.nvml.silence import LIBRARY, OpenCall, Silence, nameless, silences
 
 
@@ -20,6 +22,15 @@ def test_one_silent_gpu_does_not_answer() -> None:
     """It is alone, so it is the cause."""
 
     assert silences([call("a", 0), call("b", 2)], 4) == {"a": Silence.NO_ANSWER}
+
+
+def test_call_of_many_steps_is_silent_when_one_of_them_is() -> None:
+    """It may be out for as long as it likes while NVML answers one step after the other."""
+
+    walk = attrs.evolve(call("a", 0), moved_s=8)
+
+    assert silences([walk], 11.9) == {}
+    assert silences([walk], 12) == {"a": Silence.NO_ANSWER}
 
 
 def test_oldest_of_several_is_the_cause() -> None:
