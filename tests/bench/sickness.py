@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import trio
 
+from berth.health.taints import HEALTH_WORDS
 from berth.rehearsal.apiserver import store as stores
 from berth.rehearsal.apiserver.resources import SLICES
 from berth.rehearsal.gpuworld import GpuWorld, plug_in
@@ -68,7 +69,7 @@ class Stamped(list[Note]):
 
 
 class Written(stores.Store):
-    """A store that knows when each slice was accepted, and which devices had a taint in it."""
+    """A store that knows when each slice was accepted, and which devices were told sick in it."""
 
     writes: list[tuple[float, frozenset[str]]] = []  # noqa: RUF012 - the server makes its one store itself
 
@@ -77,14 +78,15 @@ class Written(stores.Store):
         before = self.version
         stored = super().put(key, value)
         if key.resource == SLICES.plural and self.version != before:
-            tainted = {one["name"] for one in stored["spec"]["devices"] if one.get("taints")}
-            self.writes.append((time.perf_counter(), frozenset(tainted)))
+            devices = stored["spec"].get("devices", ())
+            sick = frozenset(one["name"] for one in devices if _is_sick(one))
+            self.writes.append((time.perf_counter(), sick))
         return stored
 
     @classmethod
     def first(cls, begin: int, name: str) -> float | None:
-        """When the first slice from a place on was accepted in which a device has a taint."""
-        return next((moment for moment, tainted in cls.writes[begin:] if name in tainted), None)
+        """When the first slice from a place on was accepted in which a device is told sick."""
+        return next((moment for moment, sick in cls.writes[begin:] if name in sick), None)
 
 
 class Scene:
@@ -184,9 +186,13 @@ async def hang(job: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 async def fall(job: Mapping[str, Any]) -> Mapping[str, Any]:
-    """All device nodes are gone at one moment; times count from the first word of it."""
+    """All device nodes are gone at one moment; times count from the first word of it.
+
+    A pod has them: those that nobody has leave the slices, and fall ill for nobody.
+    """
     scene = Scene(gpus=0, nodes=job["devices"], look_s=LOOK_S)
     async with playing(scene):
+        await scene.stage.devices.admit("default", "all", {"main": {NODE: scene.count}})
         await trio.sleep(_SETTLE_S)
         pid = scene.stage.berthd.pid
         spent_s = cpu_s(pid)
@@ -200,7 +206,7 @@ async def fall(job: Mapping[str, Any]) -> Mapping[str, Any]:
         due: dict[str, Callable[[], bool]] = {
             "stream": lambda: scene.told("Unhealthy") == scene.count,
             "list": lambda: scene.stage.devices.allocatable(NODE) == 0,
-            "slices": lambda: _tainted(Written.writes[written:]) == scene.count,
+            "slices": lambda: _sick(Written.writes[written:]) == scene.count,
         }
         ends = {}
         with trio.fail_after(_LIMIT_S):
@@ -314,8 +320,13 @@ def _by_thread(found: Mapping[str, int]) -> dict[str, int]:
     }
 
 
-def _tainted(writes: Sequence[tuple[float, frozenset[str]]]) -> int:
-    return len(frozenset().union(*(tainted for _, tainted in writes)))
+def _sick(writes: Sequence[tuple[float, frozenset[str]]]) -> int:
+    return len(frozenset().union(*(sick for _, sick in writes)))
+
+
+def _is_sick(device: Mapping[str, Any]) -> bool:
+    words = {taint["key"].rpartition("/")[2] for taint in device.get("taints", ())}
+    return not words.isdisjoint(HEALTH_WORDS)
 
 
 SCENES: Final[Mapping[str, Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]]] = {
