@@ -1,4 +1,4 @@
-"""One feature of Kubernetes: the gate that opens it, by version, and what shows whether it is on."""
+"""One feature of Kubernetes: its gate by version, and what shows whether it is on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Number: TypeAlias = "tuple[int, int]"
 class Stage(Enum):
     """How a version has a feature, and whether its gate is open when nobody says otherwise."""
 
-    ABSENT = "–"
+    ABSENT = "absent"
     ALPHA_OFF = "alpha, off"
     BETA_OFF = "beta, off"
     BETA_ON = "beta, on"
