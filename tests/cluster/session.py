@@ -14,6 +14,7 @@ from tests.cluster import bed as beds
 from tests.cluster import parts
 from tests.cluster.api import Object
 from tests.cluster.bed import Bed, Cluster
+from tests.cluster.gates import Gates
 from tests.cluster.requirement import progress_shown, require_all
 from tests.cluster.site import MANIFESTS
 
@@ -43,7 +44,15 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
 @pytest.fixture(scope="session")
 def cluster(bed: Bed) -> Cluster:
     """A cluster with default feature gates; its control plane is up, its nodes start on demand."""
-    return bed.start_cluster()
+    return bed.shared(Gates.DEFAULT)
+
+
+@pytest.fixture(scope="session")
+def alpha_cluster(bed: Bed) -> Cluster:
+    """Another one beside it, with every alpha and beta gate on."""
+    made = bed.shared(Gates.ALL_ALPHA)
+    apply_classes(made)
+    return made
 
 
 @pytest.fixture
@@ -71,6 +80,11 @@ def made_namespace(cluster: Cluster) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def classes(cluster: Cluster) -> None:
     """The shipped DeviceClasses."""
+    apply_classes(cluster)
+
+
+def apply_classes(cluster: Cluster) -> None:
+    """Give a cluster the shipped DeviceClasses."""
     cluster.api.apply((MANIFESTS / "deviceclasses.yaml").read_text())
 
 

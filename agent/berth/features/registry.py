@@ -39,7 +39,9 @@ FEATURES: Final = (
         key="fractional-capacity",
         title="Shares of a capacity in steps of less than one",
         gate="DRAFractionalCapacityRange",
-        stages=since(v1_37=_BETA),
+        # On only with --min-compatibility-version=1.37, which is 1.36 by default: seen on 1.37.2.
+        stages=since(v1_37=Stage.BETA_OFF),
+        cost="a cluster that was told so cannot go back to 1.36",
     ),
     Feature(
         key="partitionable-devices",
