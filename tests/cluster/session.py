@@ -5,6 +5,7 @@ Each conftest of such tests takes these fixtures and hooks in by their names.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -43,8 +44,11 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
 
 @pytest.fixture(scope="session")
 def cluster(bed: Bed) -> Cluster:
-    """A cluster with default feature gates; its control plane is up, its nodes start on demand."""
-    return bed.shared(Gates.DEFAULT)
+    """A cluster whose control plane is up and whose nodes start on demand.
+
+    Its feature gates are the defaults, or those of `$BERTH_GATES`, a value of `Gates`.
+    """
+    return bed.shared(Gates(os.environ.get("BERTH_GATES", Gates.DEFAULT.value)))
 
 
 @pytest.fixture(scope="session")

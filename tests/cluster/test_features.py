@@ -39,7 +39,7 @@ def test_table_says_of_each_gate_what_the_server_does(gates: Gates, gated_site: 
 
 
 def test_older_version_is_acted_by_the_same_components(bed: Bed) -> None:
-    """A cluster that is taken back to 1.36 has the gates of 1.36 and keeps its data and its node."""
+    """A cluster that is taken back to 1.36 has the gates of that and keeps its data and nodes."""
 
     with bed.cluster(gates=Gates.ALL_ALPHA.flags) as cluster:
         node = cluster.node("1.37+2.4")
