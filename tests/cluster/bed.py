@@ -14,6 +14,7 @@ from tests.cluster import parts
 from tests.cluster.api import Api, Object
 from tests.cluster.boxes import LIMIT_S, Box
 from tests.cluster.controlplane import ControlPlane
+from tests.cluster.gates import Gates
 from tests.cluster.gobuild import build
 from tests.cluster.node import Node
 from tests.cluster.pods import is_running, pod_path
@@ -193,6 +194,7 @@ class Bed:
     def __init__(self) -> None:
         self.folder = RunFolder()
         self.clusters: list[Cluster] = []
+        self._shared: dict[Gates, Cluster] = {}
 
     def start_cluster(self, *, gates: Mapping[str, bool] | None = None) -> Cluster:
         """A cluster more, its control plane ready; it lives until `stop_cluster` or `close`."""
@@ -212,6 +214,12 @@ class Bed:
             yield cluster
         finally:
             cluster.stop()
+
+    def shared(self, gates: Gates) -> Cluster:
+        """The cluster of the run that has its gates so, started when it is first asked for."""
+        if gates not in self._shared:
+            self._shared[gates] = self.start_cluster(gates=gates.flags)
+        return self._shared[gates]
 
     def close(self) -> None:
         """End all clusters; the folder stays when `$BERTH_KEEP` is set, for a look at its logs."""

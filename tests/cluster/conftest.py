@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import parts
-from tests.cluster.bed import Cluster
+from tests.cluster.bed import Bed, Cluster
+from tests.cluster.gates import Gates
 from tests.cluster.node import Node
 from tests.cluster.session import (
+    alpha_cluster,
+    apply_classes,
     bed,
     classes,
     cluster,
@@ -24,6 +27,7 @@ from tests.cluster.session import (
 from tests.cluster.site import Site
 
 __all__ = [
+    "alpha_cluster",
     "bed",
     "classes",
     "cluster",
@@ -90,19 +94,48 @@ def _clean_node(cluster: Cluster, kind: str) -> Iterator[Node]:
         raise
 
 
+@contextlib.contextmanager
+def _site(cluster: Cluster) -> Iterator[Site]:
+    node = contextlib.contextmanager(_clean_node)
+    namespace = contextlib.contextmanager(made_namespace)
+    with node(cluster, "1.37+2.4") as one, namespace(cluster) as name:
+        yield Site(cluster, one, name)
+
+
 @pytest.fixture
 def site(cluster: Cluster, classes: None, node137: Node, namespace: str) -> Site:
     """A node with kubelet 1.37 and containerd 2.4 for NICs and our daemon, and a namespace."""
     return Site(cluster, node137, namespace)
 
 
+@pytest.fixture
+def alpha_site(alpha_cluster: Cluster) -> Iterator[Site]:
+    """The same in the cluster whose alpha and beta gates are all on."""
+    with _site(alpha_cluster) as site:
+        yield site
+
+
+@pytest.fixture(params=list(Gates), ids=lambda gates: str(gates.value))
+def gates(request: pytest.FixtureRequest) -> Gates:
+    """Each setting of the gates, one after the other."""
+    setting: Gates = request.param
+    return setting
+
+
+@pytest.fixture
+def gated_site(bed: Bed, gates: Gates) -> Iterator[Site]:
+    """The same in the cluster whose gates are so: once with defaults, once with all on."""
+    cluster = bed.shared(gates)
+    apply_classes(cluster)
+    with _site(cluster) as site:
+        yield site
+
+
 @pytest.fixture(scope="module")
 def shared_site(cluster: Cluster, classes: None) -> Iterator[Site]:
     """The same for all tests of a module, whose pods and daemon are still there for the next."""
-    node = contextlib.contextmanager(_clean_node)
-    namespace = contextlib.contextmanager(made_namespace)
-    with node(cluster, "1.37+2.4") as one, namespace(cluster) as name:
-        yield Site(cluster, one, name)
+    with _site(cluster) as site:
+        yield site
 
 
 @pytest.fixture

@@ -38,11 +38,15 @@ class ControlPlane:
         folder: Where certificates, data and logs are put.
         gates: Feature gates that differ from their defaults, for every component and every
             kubelet of the same version.
+
+    Attributes:
+        emulated: The older version that its components act as; empty for their own.
     """
 
     def __init__(self, folder: Path, gates: Mapping[str, bool]) -> None:
         self.folder = folder
         self.gates = dict(gates)
+        self.emulated = ""
         self.box = Box("control-plane", folder, node=False)
         self.authority = Authority(folder / "pki")
         self.kubeconfig = folder / "admin.kubeconfig"
@@ -60,6 +64,9 @@ class ControlPlane:
         self.box.run("ip", "address", "add", f"{ADDRESS}/24", "dev", "br0")
         self.box.run("ip", "link", "set", "br0", "up")
         self._start_etcd()
+        self._start_components()
+
+    def _start_components(self) -> None:
         self._start_apiserver()
         self.wait_ready()
         # Before the server is ready its roles are not there, and the controller manager ends.
@@ -87,6 +94,17 @@ class ControlPlane:
             # Nothing tells of readiness but the question.
             time.sleep(0.05)
         raise HostError("API server", "not ready", rule=self.apiserver.log_text()[-3000:])
+
+    def change(self, gates: Mapping[str, bool], *, emulated: str = "") -> None:
+        """End every component but etcd, and start it with other gates; the data stay.
+
+        Args:
+            emulated: A version such as ``1.36`` whose gates and fields it has from now on.
+        """
+        self.gates, self.emulated = dict(gates), emulated
+        for name in ("kube-controller-manager", "kube-scheduler", "kube-apiserver"):
+            self.box.daemons[name].kill()
+        self._start_components()
 
     def stop(self) -> None:
         """End everything at once."""
@@ -123,7 +141,8 @@ class ControlPlane:
 
     def _component(self, name: str, *flags: str) -> None:
         kube = str(build(parts.KUBERNETES) / "kube")
-        self.box.spawn(name, [kube, name, *flags, *gates_flag(self.gates)])
+        emulated = [f"--emulated-version={self.emulated}"] if self.emulated else []
+        self.box.spawn(name, [kube, name, *flags, *gates_flag(self.gates), *emulated])
 
     def _start_etcd(self) -> None:
         etcd = str(build(parts.ETCD) / "etcd")

@@ -53,6 +53,8 @@ class Node:
         self.box = Box(name, control.folder / name, node=True)
         self.run = self.box.run
         self.path = self.box.path
+        self.gates: Mapping[str, bool] | None = None
+        """Gates of its kubelet alone; without them it has the cluster's."""
         self.nics: dict[str, str] = {}
         """The node's NICs that the bed made, from name to MAC address."""
         self._cgroup = cgroup
@@ -166,6 +168,17 @@ class Node:
                     f"node {self.name}", "not Ready", rule=f"{error}\n{said}"
                 ) from error
 
+    def change_gates(self, gates: Mapping[str, bool] | None) -> None:
+        """Start kubelet anew with gates of its own, or with the cluster's for ``None``.
+
+        What its Node declares follows within a moment: wait for that, if it matters.
+        """
+        self.gates = gates
+        self.write(KUBELET_CONFIG, self._kubelet_config())
+        self.kubelet.kill()
+        self.start_kubelet()
+        self.wait_ready()
+
     def add_nic(self, name: str = "nic0", *, mac: str = "") -> str:
         """Plug a NIC into the node, up and without an address; it is there again after a reboot.
 
@@ -275,7 +288,7 @@ class Node:
         files = {
             CONTAINERD_CONFIG: nodeconfig.containerd(self.kind.containerd_version()),
             "/etc/cni/net.d/10-pods.conflist": nodeconfig.pod_network(self.pod_subnet),
-            KUBELET_CONFIG: nodeconfig.kubelet(cgroup_root=f"/{self._cgroup}", gates=self._gates()),
+            KUBELET_CONFIG: self._kubelet_config(),
             nodeconfig.KUBELET_KUBECONFIG: kubeconfig,
             nodeconfig.KUBELET_IDENTITY: identity,
             nodeconfig.CA_FILE: self.control.authority.certificate.read_text(),
@@ -283,9 +296,12 @@ class Node:
         for name, text in files.items():
             self.write(name, text)
 
+    def _kubelet_config(self) -> str:
+        return nodeconfig.kubelet(cgroup_root=f"/{self._cgroup}", gates=self._gates())
+
     def _gates(self) -> Mapping[str, bool]:
         """The cluster's gates; a kubelet of another version is given those that it knows too."""
-        gates = self.control.gates
+        gates = self.control.gates if self.gates is None else self.gates
         if self.kind.kubelet is KUBERNETES:
             return gates
         return {name: gates[name] for name in gates.keys() & _OLDER_GATES}

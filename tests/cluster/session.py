@@ -5,6 +5,7 @@ Each conftest of such tests takes these fixtures and hooks in by their names.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.cluster import bed as beds
 from tests.cluster import parts
 from tests.cluster.api import Object
 from tests.cluster.bed import Bed, Cluster
+from tests.cluster.gates import Gates
 from tests.cluster.requirement import progress_shown, require_all
 from tests.cluster.site import MANIFESTS
 
@@ -42,8 +44,19 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
 
 @pytest.fixture(scope="session")
 def cluster(bed: Bed) -> Cluster:
-    """A cluster with default feature gates; its control plane is up, its nodes start on demand."""
-    return bed.start_cluster()
+    """A cluster whose control plane is up and whose nodes start on demand.
+
+    Its feature gates are the defaults, or those of `$BERTH_GATES`, a value of `Gates`.
+    """
+    return bed.shared(Gates(os.environ.get("BERTH_GATES", Gates.DEFAULT.value)))
+
+
+@pytest.fixture(scope="session")
+def alpha_cluster(bed: Bed) -> Cluster:
+    """Another one beside it, with every alpha and beta gate on."""
+    made = bed.shared(Gates.ALL_ALPHA)
+    apply_classes(made)
+    return made
 
 
 @pytest.fixture
@@ -71,6 +84,11 @@ def made_namespace(cluster: Cluster) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def classes(cluster: Cluster) -> None:
     """The shipped DeviceClasses."""
+    apply_classes(cluster)
+
+
+def apply_classes(cluster: Cluster) -> None:
+    """Give a cluster the shipped DeviceClasses."""
     cluster.api.apply((MANIFESTS / "deviceclasses.yaml").read_text())
 
 

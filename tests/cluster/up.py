@@ -13,6 +13,7 @@ import sys
 from tests.cluster import parts
 from tests.cluster.bed import Bed, Cluster
 from tests.cluster.boxes import Box
+from tests.cluster.gates import Gates
 from tests.cluster.gobuild import build
 
 
@@ -22,7 +23,9 @@ def main() -> int:
     parts.install_tools()
     bed = Bed()
     try:
-        cluster = bed.start_cluster(gates=dict.fromkeys(wanted.gate, True))
+        cluster = bed.start_cluster(
+            gates={**wanted.gates.flags, **dict.fromkeys(wanted.gate, True)}
+        )
         for kind in wanted.kind or ["1.37+2.4"]:
             node = cluster.node(kind)
             for number in range(wanted.nics):
@@ -36,6 +39,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.cluster.up", description=__doc__)
     parser.add_argument("--kind", action="append", choices=sorted(parts.KINDS), help="a node more")
     parser.add_argument("--nics", type=int, default=0, help="NICs on each node: nic0, nic1, …")
+    parser.add_argument("--gates", type=Gates, default=Gates.DEFAULT, help="defaults or all-alpha")
     parser.add_argument("--gate", action="append", default=[], help="a feature gate to turn on")
     parser.add_argument("command", nargs="*", help="run this instead of a shell")
     return parser.parse_args()

@@ -1,0 +1,191 @@
+"""Every feature of dynamic resource allocation that concerns a node's driver, in one table.
+
+Source: ``pkg/features/kube_features.go`` of 1.37.2, whose table of versions covers all columns (KC
+§9.10); which of kubelet's parts ask for a gate: ``pkg/kubelet`` of the same.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from berth.features.feature import Feature, Part, Stage, since
+
+_ALPHA: Final = Stage.ALPHA_OFF
+_BETA: Final = Stage.BETA_ON
+_STABLE: Final = Stage.STABLE
+_BOTH: Final = (Part.SERVER, Part.KUBELET)
+
+FEATURES: Final = (
+    Feature(
+        key="optional-node-operations",
+        title="Devices for which kubelet does not call the driver",
+        gate="DRAOptionalNodeOperations",
+        stages=since(v1_37=_ALPHA),
+        parts=_BOTH,
+        cost="kubelet knows no CDI devices, no metadata and no health of such a device, and "
+        "PodResources tells none",
+        proof=("skipNodeOperations",),
+        declared=True,
+    ),
+    Feature(
+        key="consumable-capacity",
+        title="Devices that several claims share, each with its part of a capacity",
+        gate="DRAConsumableCapacity",
+        stages=since(v1_34=_ALPHA, v1_36=_BETA),
+        proof=("allowMultipleAllocations", "requestPolicy"),
+        test="test_shared_parent.py::test_claim_waits_until_the_parent_has_bandwidth_for_it",
+    ),
+    Feature(
+        key="fractional-capacity",
+        title="Shares of a capacity in steps of less than one",
+        gate="DRAFractionalCapacityRange",
+        # On only with --min-compatibility-version=1.37, which is 1.36 by default: seen on 1.37.2.
+        stages=since(v1_37=Stage.BETA_OFF),
+        cost="a cluster that was told so cannot go back to 1.36",
+    ),
+    Feature(
+        key="partitionable-devices",
+        title="Devices that draw on common counters: parts of a GPU, forms of one function",
+        gate="DRAPartitionableDevices",
+        stages=since(v1_34=_ALPHA, v1_36=_BETA),
+        proof=("consumesCounters", "sharedCounters"),
+        test="test_gpus.py::test_parts_draw_on_the_counters_of_their_whole",
+    ),
+    Feature(
+        key="partition-type",
+        title="Slices that name the attribute which tells what part of its whole a device is",
+        gate="DRAPartitionableDevicesType",
+        stages=since(v1_37=_ALPHA),
+        config="[gpu] partition_type",
+        cost="nothing on the node; it is read by requests for the status of a pool alone",
+        proof=("partitionTypeAttribute",),
+    ),
+    Feature(
+        key="compatibility-groups",
+        title="Devices that may be allocated beside each other only within a group",
+        gate="DRADeviceCompatibilityGroups",
+        stages=since(v1_37=_ALPHA),
+        cost="a scheduler whose gate is off takes no device of a pool whose slices have groups",
+        proof=("compatibilityGroups",),
+    ),
+    Feature(
+        key="prioritized-list",
+        title="Requests with a first, a second and further choices",
+        gate="DRAPrioritizedList",
+        stages=since(v1_34=_BETA, v1_36=_STABLE),
+        test="test_claims.py::test_choice_of_a_prioritized_list_has_its_own_configuration",
+    ),
+    Feature(
+        key="admin-access",
+        title="Claims of administrators to devices that others hold",
+        gate="DRAAdminAccess",
+        stages=since(v1_34=_BETA, v1_36=_STABLE),
+        test="test_gpus.py::test_onlooker_gets_every_gpu_beside_its_holder",
+    ),
+    Feature(
+        key="device-taints",
+        title="Taints in slices, which keep pods from a device or end them",
+        gate="DRADeviceTaints",
+        stages=since(v1_34=_ALPHA, v1_36=_BETA, v1_37=_STABLE),
+        proof=("taints",),
+        test="test_taints.py::test_taints_outlast_a_restart_and_other_hands",
+    ),
+    Feature(
+        key="device-taint-rules",
+        title="Taints of devices by a rule of an administrator",
+        gate="DRADeviceTaintRules",
+        stages=since(v1_35=_ALPHA, v1_36=Stage.BETA_OFF, v1_37=_STABLE),
+        test="test_taints.py::test_rules_of_the_cluster_are_shown_and_left_alone",
+    ),
+    Feature(
+        key="binding-conditions",
+        title="Pods that are bound only once their device says that it is ready",
+        gate="DRADeviceBindingConditions",
+        stages=since(v1_34=_ALPHA, v1_36=_BETA),
+        proof=("bindingConditions", "bindingFailureConditions", "bindsToNode"),
+    ),
+    Feature(
+        key="list-attributes",
+        title="Attributes with several values, such as all near NUMA nodes",
+        gate="DRAListTypeAttributes",
+        stages=since(v1_36=_ALPHA),
+        config="[dra] lists",
+        cost="a server whose gate is off refuses every slice that has one",
+        proof=("ints", "bools", "strings", "versions"),
+    ),
+    Feature(
+        key="derived-attributes",
+        title="Attributes that a claim makes of others, to match devices by",
+        gate="DRADerivedAttributes",
+        stages=since(v1_37=_ALPHA),
+        cost="nothing on the node; only claims speak of them",
+    ),
+    Feature(
+        key="node-allocatable-resources",
+        title="CPU, memory or huge pages of the node that a device costs",
+        gate="DRANodeAllocatableResources",
+        stages=since(v1_36=_ALPHA),
+        parts=_BOTH,
+        cost="1.36 has the fields in another shape and drops these; a claim whose device takes "
+        "from the node by a mapping serves one pod alone",
+        proof=("nodeAllocatableResources",),
+        declared=True,
+    ),
+    Feature(
+        key="extended-resource",
+        title="Pods that ask for a device by `resources.limits` and are served by a claim",
+        gate="DRAExtendedResource",
+        stages=since(v1_34=_ALPHA, v1_36=_BETA, v1_37=_STABLE),
+        parts=_BOTH,
+        test="test_claims.py::test_pod_that_asks_by_an_extended_resource_gets_a_nic",
+    ),
+    Feature(
+        key="pool-status",
+        title="Requests for a summary of a pool: how much of it is free",
+        gate="DRAResourcePoolStatus",
+        stages=since(v1_36=_ALPHA),
+        cost="nothing on the node; a controller of the cluster reads all slices for each request",
+    ),
+    Feature(
+        key="workload-claims",
+        title="Claims of a group of pods",
+        gate="DRAWorkloadResourceClaims",
+        stages=since(v1_36=_ALPHA, v1_37=Stage.BETA_OFF),
+        parts=_BOTH,
+        cost="needs `GenericWorkload` in every part of the cluster",
+    ),
+    Feature(
+        key="device-status",
+        title="What a driver tells of a device in its claim's status",
+        gate="DRAResourceClaimDeviceStatus",
+        stages=since(v1_34=_BETA, v1_37=_STABLE),
+        test="test_credentials.py::test_service_account_tells_the_nic_in_the_claims_status",
+    ),
+    Feature(
+        key="granular-status-authorization",
+        title="A right of its own for each driver and node to write a claim's status",
+        gate="DRAResourceClaimGranularStatusAuthorization",
+        stages=since(v1_36=_BETA),
+        test="test_credentials.py::test_check_tells_of_rights_that_are_lacking",
+    ),
+    Feature(
+        key="resource-health",
+        title="The health of its devices in a pod's status",
+        gate="ResourceHealthStatus",
+        stages=since(v1_34=_ALPHA, v1_36=_BETA),
+        parts=_BOTH,
+        test="test_health.py::test_status_of_a_pod_follows_its_device",
+    ),
+    Feature(
+        key="pod-resources-get",
+        title="Kubelet's answer for one pod: which devices it has",
+        gate="KubeletPodResourcesGet",
+        stages=since(v1_34=_BETA, v1_36=_STABLE),
+        parts=(Part.KUBELET,),
+        test="test_nic_resources.py::test_pod_that_asks_by_its_limits_gets_its_nic_and_gives_it_back",
+    ),
+)
+"""The table, in the order in which it is told. Whoever writes the test of a row names it here."""
+
+BY_KEY: Final = {feature.key: feature for feature in FEATURES}
+"""The same, by key."""
