@@ -30,6 +30,7 @@ from berth.metrics.claims import MeteredClaims
 from berth.metrics.hooks import MeteredHooks
 from berth.model.pod import Sandbox
 from berth.nic.config.group import policies_of
+from berth.node.claims.allocations import Allocations
 from berth.node.gateway import Gateway
 from berth.node.health.inquiry import Inquiry
 from berth.node.plugin.allotments import Allotments
@@ -66,6 +67,7 @@ class Parts:
         self.config = config
         self.node_addresses: tuple[str, ...] = ()
         self.gateway = Gateway()
+        self.allocations = Allocations(self.gateway)
         self.nri: Latest[PluginState] = Latest(CONNECTING)
         self.closed: Latest[str] = Latest(CONNECTING.reason)
         self.publisher: Latest[Publisher | None] = Latest(None)

@@ -25,10 +25,12 @@ from berth.daemon.offering import Offering
 from berth.daemon.operator import Operator
 from berth.daemon.parts import Parts
 from berth.dra.history import NodeHistory
-from berth.dra.nodename import choose_node
+from berth.dra.nodename import NodeChoice, choose_node
+from berth.dra.origin import pools_of
 from berth.dra.publisher import Publisher
 from berth.errors import KubeError
 from berth.health.changes import SLICE
+from berth.kube.api import ClaimQuery
 from berth.kube.server import open_server
 from berth.kube.sources import CredentialSettings
 from berth.metrics.api import MeteredApi
@@ -225,7 +227,7 @@ class Daemon:
                         "API server known", server=server.identity.server, by=server.identity.source
                     )
                     try:
-                        await trio.sleep_forever()
+                        await self._parts.allocations.run(self._claim_query())
                     finally:
                         self._parts.gateway.disconnect("closed")
             except KubeError as error:
@@ -249,11 +251,7 @@ class Daemon:
             api=self._parts.gateway,
             driver=self._parts.config.dra.driver,
             inventory=offered.inventory,
-            choice=choose_node(
-                configured=self._parts.config.node.name,
-                identity=self._parts.gateway.identity,
-                host_name=socket.gethostname(),
-            ),
+            choice=self._choice(),
             told=self._parts.told(SLICE),
             history=NodeHistory(Folder(self._parts.config.node.state_dir)),
             kind="profile" if self._parts.config.gpu.partition_type else "",
@@ -264,6 +262,18 @@ class Daemon:
             nursery.start_soon(self._follow_refusals, publisher)
             nursery.start_soon(self._learn_node_addresses, publisher)
             await publisher.run()
+
+    def _choice(self) -> NodeChoice:
+        """Which node this is, by the connection of now."""
+        return choose_node(
+            configured=self._parts.config.node.name,
+            identity=self._parts.gateway.identity,
+            host_name=socket.gethostname(),
+        )
+
+    def _claim_query(self) -> ClaimQuery:
+        """Which claims are of this node."""
+        return ClaimQuery(driver=self._parts.config.dra.driver, pools=pools_of(self._choice().name))
 
     async def _follow_refusals(self, publisher: Publisher) -> None:
         async for refusals in publisher.refusals.changes():

@@ -64,6 +64,11 @@ class Origin:
         return pool_of(self.node_name, device_type)
 
 
+def pools_of(node: str) -> frozenset[str]:
+    """Every pool of a node."""
+    return frozenset({pool_of(node, ""), pool_of(node, "nic")})
+
+
 def pool_of(node: str, device_type: str) -> str:
     """The pool of a node that devices of a type belong to."""
     return f"{node}/nic" if device_type in NIC_TYPES else node

@@ -18,6 +18,7 @@ from berth.errors import KubeError
 from berth.kube.slices import Slice
 from berth.kube.status import DeviceStatus
 from berth.kube.taintrules import TaintRule
+from berth.model.allocation import AllocatedClaim
 from berth.model.claim import Claim, ClaimRef
 
 CALL_LIMIT_S: Final = 20.0
@@ -94,6 +95,38 @@ SliceEvent: TypeAlias = "SlicesListed | SliceSeen | SliceGone | WatchInterrupted
 
 
 @attrs.frozen(kw_only=True)
+class ClaimQuery:
+    """Which claims: those that were given a device of these pools of a driver."""
+
+    driver: str
+    pools: frozenset[str]
+
+
+@attrs.frozen(kw_only=True)
+class ClaimsListed:
+    """Everything there is now; what was known before is to be forgotten."""
+
+    claims: tuple[AllocatedClaim, ...]
+
+
+@attrs.frozen(kw_only=True)
+class ClaimSeen:
+    """One claim was given devices, or changed."""
+
+    claim: AllocatedClaim
+
+
+@attrs.frozen(kw_only=True)
+class ClaimGone:
+    """One claim has no device that was asked for: it is gone, or has lost or never had any."""
+
+    uid: str
+
+
+ClaimEvent: TypeAlias = "ClaimsListed | ClaimSeen | ClaimGone | WatchInterrupted | WatchResumed"
+
+
+@attrs.frozen(kw_only=True)
 class Node:
     """A Node object, as far as we need it.
 
@@ -150,6 +183,17 @@ class KubeApi(Protocol):
             KubeError: There is no such claim (404), with a node's certificate it may also be
                 another node's (403, `NOT_RELATED`), or the server did not answer.
             ClaimError: Another claim has the name now, or it has no allocation.
+        """
+
+    async def watch_claims(
+        self, query: ClaimQuery, report: Callable[[ClaimEvent], None]
+    ) -> NoReturn:
+        """Tell ``report`` of the claims that ``query`` asks for, the whole list first.
+
+        No field of a claim can be selected, so every claim of the cluster crosses the wire, and
+        each change of one; what is not asked for is dropped as it is read. A node's own credentials
+        may not do it: ``report`` is told of a 403 with each attempt.
+        Until cancelled; ``report`` must not block and must not raise.
         """
 
     async def list_slices(self, query: SliceQuery) -> tuple[Slice, ...]:

@@ -54,7 +54,9 @@ def claim_from_json(value: Any, *, driver: str) -> Claim:
         ref=ref,
         results=tuple(_results(devices, driver)),
         configs=tuple(_configs(devices, driver)),
-        consumers=tuple(_consumer(item) for item in fields.mappings(status, "reservedFor")),
+        consumers=tuple(
+            consumer_from_json(item) for item in fields.mappings(status, "reservedFor")
+        ),
         pod_claim_name=_pod_claim_name(value),
         nodes=_nodes(fields.mapping(allocation, "nodeSelector")),
     )
@@ -126,7 +128,12 @@ def _source(text: str) -> ConfigSource:
     return ConfigSource.CLASS if text == ConfigSource.CLASS.value else ConfigSource.CLAIM
 
 
-def _consumer(item: Mapping[str, Any]) -> Consumer:
+def consumer_from_json(item: Mapping[str, Any]) -> Consumer:
+    """One entry of ``status.reservedFor``.
+
+    Raises:
+        RemoteProtocolError: ``item`` is none.
+    """
     return Consumer(
         resource=fields.text(item, "resource"),
         name=fields.text(item, "name"),

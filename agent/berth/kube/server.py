@@ -12,8 +12,14 @@ import trio
 
 from berth.errors import ClaimError, KubeError, RemoteProtocolError
 from berth.kube import fields
+from berth.kube.allocations import allocated_claim
 from berth.kube.api import (
     NOT_RELATED,
+    ClaimEvent,
+    ClaimGone,
+    ClaimQuery,
+    ClaimSeen,
+    ClaimsListed,
     Identity,
     Node,
     ServerVersion,
@@ -38,6 +44,12 @@ from berth.model.claim import Claim, ClaimRef
 
 SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
 """Path of the slices' collection."""
+
+CLAIMS: Final = "/apis/resource.k8s.io/v1/resourceclaims"
+"""Path of the claims of all namespaces."""
+
+CLAIM_PAGES_LIMIT: Final = 400
+"""Pages of claims that are read, of 500 each; of all but a few nothing is kept."""
 
 CLOSE_LIMIT_S: Final = 2.0
 """How long the end of connections is waited for, in seconds."""
@@ -99,6 +111,23 @@ class KubeServer:
                 rule="another claim has that name now",
             )
         return _decoded(request, lambda item: claim_from_json(item, driver=driver), value)
+
+    async def watch_claims(
+        self, query: ClaimQuery, report: Callable[[ClaimEvent], None]
+    ) -> NoReturn:
+        """Tell ``report`` of the claims that ``query`` asks for, the whole list first."""
+
+        def translate(event: Listed | WatchEvent | WatchInterrupted | WatchResumed) -> None:
+            report(_claim_event(event, query))
+
+        await Watcher(
+            self._client,
+            CLAIMS,
+            params={},
+            report=translate,
+            concerns=lambda item: allocated_claim(item, query) is not None,
+            pages=CLAIM_PAGES_LIMIT,
+        ).run()
 
     async def list_slices(self, query: SliceQuery) -> tuple[Slice, ...]:
         """All slices that ``query`` asks for, in the order of their names."""
@@ -276,6 +305,20 @@ def _slice_event(event: Listed | WatchEvent | WatchInterrupted | WatchResumed) -
     if isinstance(event, WatchEvent):
         found = slice_from_json(event.object)
         return SliceGone(slice=found) if event.kind == "DELETED" else SliceSeen(slice=found)
+    return event
+
+
+def _claim_event(
+    event: Listed | WatchEvent | WatchInterrupted | WatchResumed, query: ClaimQuery
+) -> ClaimEvent:
+    if isinstance(event, Listed):
+        found = (allocated_claim(item, query) for item in event.items)
+        return ClaimsListed(claims=tuple(claim for claim in found if claim is not None))
+    if isinstance(event, WatchEvent):
+        claim = allocated_claim(event.object, query) if event.kind != "DELETED" else None
+        if claim is None:
+            return ClaimGone(uid=claim_ref_from_json(event.object).uid)
+        return ClaimSeen(claim=claim)
     return event
 
 

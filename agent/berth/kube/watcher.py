@@ -6,7 +6,8 @@ nothing is listed twice. When the server has forgotten that version (410) the li
 the first time at once, after that with the same back-off as any other failure, which ends with the
 first event. A stream that ends by itself at its time is no failure; one that ends at once is.
 
-**Left out.** Initial events by watch (``sendInitialEvents``): our lists have a handful of objects.
+**Left out.** Initial events by watch (``sendInitialEvents``): our lists have a handful of objects,
+or are read page by page and mostly dropped.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SHORT_S: Final = 5.0
 """A stream that ends earlier than this without an event counts as a failure."""
 
 PAGES_LIMIT: Final = 20
-"""Pages of a list that are read; a node's objects fit on one."""
+"""Pages of a list that are read, unless a watch asks for more; a node's objects fit on one."""
 
 _PAGE: Final = 500
 _GONE: Final = 410
@@ -51,23 +52,39 @@ class Listed:
 Report: TypeAlias = "Callable[[Listed | WatchEvent | WatchInterrupted | WatchResumed], None]"
 
 
+def _all(_item: Mapping[str, Any]) -> bool:
+    return True
+
+
 async def list_all(
-    client: KubeClient, path: str, params: Mapping[str, str]
+    client: KubeClient,
+    path: str,
+    params: Mapping[str, str],
+    *,
+    concerns: Callable[[Mapping[str, Any]], bool] = _all,
+    pages: int = PAGES_LIMIT,
 ) -> tuple[tuple[Mapping[str, Any], ...], str]:
     """All objects at ``path``, page by page, and the version of the list.
 
+    Args:
+        client: Connection to the server.
+        path: Of the collection.
+        params: Selectors.
+        concerns: Says which objects are kept; others are dropped with their page.
+        pages: Most pages that are read.
+
     Raises:
         KubeError: The server refused, did not answer, or gave something else than a list, or one
-            of more than `PAGES_LIMIT` pages.
+            of more than ``pages`` pages.
     """
     items: list[Mapping[str, Any]] = []
     page = {**params, "limit": str(_PAGE)}
-    for _ in range(PAGES_LIMIT):
+    for _ in range(pages):
         request = Request(method="GET", path=path, params=page)
         value = await client.request(request)
         try:
             metadata = fields.mapping(value, "metadata")
-            items += fields.mappings(value, "items")
+            items += filter(concerns, fields.mappings(value, "items"))
             following = fields.text(metadata, "continue")
             version = fields.text(metadata, "resourceVersion")
         except RemoteProtocolError as error:
@@ -75,7 +92,7 @@ async def list_all(
         if not following:
             return tuple(items), version
         page["continue"] = following
-    raise KubeError(request.where, f"the list has more than {PAGES_LIMIT} pages")
+    raise KubeError(request.where, f"the list has more than {pages} pages")
 
 
 class Watcher:
@@ -87,6 +104,8 @@ class Watcher:
         params: Selectors.
         report: Told of everything, in order; must not block. It may raise `RemoteProtocolError` for
             what it does not understand: that is listed again then.
+        concerns: Says which objects of a list are kept; of changes all are told.
+        pages: Most pages of a list that are read.
         jitter: Gives a number from 0 to 1.
     """
 
@@ -97,12 +116,16 @@ class Watcher:
         *,
         params: Mapping[str, str],
         report: Report,
+        concerns: Callable[[Mapping[str, Any]], bool] = _all,
+        pages: int = PAGES_LIMIT,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._client = client
         self._path = path
         self._params = params
         self._report = report
+        self._concerns = concerns
+        self._pages = pages
         self._jitter = jitter
         self._version = ""
         self._failures = 0
@@ -125,7 +148,13 @@ class Watcher:
 
     async def _list_and_follow(self) -> None:
         if not self._version:
-            items, version = await list_all(self._client, self._path, self._params)
+            items, version = await list_all(
+                self._client,
+                self._path,
+                self._params,
+                concerns=self._concerns,
+                pages=self._pages,
+            )
             try:
                 self._report(Listed(items=items))
             except RemoteProtocolError as error:

@@ -13,6 +13,8 @@ import trio
 
 from berth.errors import ClaimError, KubeError
 from berth.kube.api import (
+    ClaimEvent,
+    ClaimQuery,
     Identity,
     KubeApi,
     Node,
@@ -76,6 +78,18 @@ class MeteredApi:
         """See `KubeApi`."""
         with self._request("get", _CLAIMS):
             return await self._server.get_claim(ref, driver=driver)
+
+    async def watch_claims(
+        self, query: ClaimQuery, report: Callable[[ClaimEvent], None]
+    ) -> NoReturn:
+        """See `KubeApi`."""
+
+        def told(event: ClaimEvent) -> None:
+            if isinstance(event, WatchInterrupted):
+                self._traffic.watch_restarts.add(_CLAIMS)
+            report(event)
+
+        await self._server.watch_claims(query, told)
 
     async def list_slices(self, query: SliceQuery) -> tuple[Slice, ...]:
         """See `KubeApi`."""

@@ -14,6 +14,8 @@ import trio
 
 from berth.errors import KubeError
 from berth.kube.api import (
+    ClaimEvent,
+    ClaimQuery,
     Identity,
     KubeApi,
     Node,
@@ -78,6 +80,12 @@ class Gateway:
                 with trio.move_on_after(delay_s):
                     await self.server.wait_changed(self.server.version)
         raise error
+
+    async def watch_claims(
+        self, query: ClaimQuery, report: Callable[[ClaimEvent], None]
+    ) -> NoReturn:
+        """See `KubeApi`."""
+        await self._now().watch_claims(query, report)
 
     async def list_slices(self, query: SliceQuery) -> tuple[Slice, ...]:
         """See `KubeApi`."""

@@ -10,6 +10,9 @@ import trio
 
 from berth.errors import KubeError
 from berth.kube.api import (
+    ClaimEvent,
+    ClaimQuery,
+    ClaimsListed,
     Identity,
     Node,
     ServerVersion,
@@ -23,6 +26,7 @@ from berth.kube.api import (
 from berth.kube.slices import Slice
 from berth.kube.status import DeviceStatus
 from berth.kube.taintrules import TaintRule
+from berth.model.allocation import AllocatedClaim
 from berth.model.claim import Claim, ClaimRef
 
 
@@ -30,6 +34,8 @@ class FakeApi:
     """Slices and nodes; every change is seen by the watches, unless they are cut.
 
     Attributes:
+        allocations: What a watch of claims lists first.
+        claim_reports: Who watches claims now; a test tells them what happens.
         requests: Verb and time of every request that would change something.
         refuse: Called with the verb and the slice before a write; may raise.
         store: Called with what is to be stored; gives what the server makes of it.
@@ -42,6 +48,8 @@ class FakeApi:
         self.nodes = {node.name: node for node in nodes}
         self.slices: dict[str, Slice] = {}
         self.taint_rules: tuple[TaintRule, ...] = ()
+        self.allocations: tuple[AllocatedClaim, ...] = ()
+        self.claim_reports: list[Callable[[ClaimEvent], None]] = []
         self.requests: list[tuple[str, float]] = []
         self.reads = 0
         self.refuse: Callable[[str, Slice], None] = lambda _verb, _slice: None
@@ -110,6 +118,20 @@ class FakeApi:
                 await trio.sleep_forever()
         finally:
             self._watches.remove((query, report))
+
+    async def watch_claims(
+        self, query: ClaimQuery, report: Callable[[ClaimEvent], None]
+    ) -> NoReturn:
+        """Report until cancelled."""
+        assert query.driver == "berth.dev"
+        await trio.lowlevel.checkpoint()
+        report(ClaimsListed(claims=self.allocations))
+        self.claim_reports.append(report)
+        try:
+            while True:
+                await trio.sleep_forever()
+        finally:
+            self.claim_reports.remove(report)
 
     async def create_slice(self, wanted: Slice) -> Slice:
         """Create a slice."""

@@ -20,7 +20,15 @@ from berth.errors import (
     RemoteProtocolError,
     StateError,
 )
-from berth.kube.api import KubeApi, Node, SliceQuery
+from berth.kube.api import (
+    ClaimEvent,
+    ClaimQuery,
+    ClaimsListed,
+    KubeApi,
+    Node,
+    SliceQuery,
+    WatchInterrupted,
+)
 from berth.kube.slices import Slice
 from berth.metrics.api import MeteredApi, Traffic
 from berth.metrics.claims import MeteredClaims
@@ -257,16 +265,23 @@ async def test_watch_that_breaks_is_counted_and_told_on() -> None:
     traffic = Traffic()
     api = MeteredApi(server, traffic)
     told: list[str] = []
+    heard: list[ClaimEvent] = []
     query = SliceQuery(driver="berth.dev", node_name="n")
+    claims = ClaimQuery(driver="berth.dev", pools=frozenset({"n"}))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(api.watch_slices, query, lambda event: told.append(type(event).__name__))
         await trio.testing.wait_all_tasks_blocked()
         server.cut_watches()
         server.mend_watches()
+        nursery.start_soon(api.watch_claims, claims, heard.append)
+        await trio.testing.wait_all_tasks_blocked()
+        broken = WatchInterrupted(error=refused(403), retry_s=1.0, attempts=1)
+        server.claim_reports[0](broken)
         nursery.cancel_scope.cancel()
 
+    assert heard == [ClaimsListed(claims=()), broken]
     assert told == ["SlicesListed", "WatchInterrupted", "SlicesListed"]
-    assert traffic.watch_restarts.series() == {("resourceslices",): 1}
+    assert traffic.watch_restarts.series() == {("resourceslices",): 1, ("resourceclaims",): 1}
     assert (await api.get_node("n"), api.identity) == (server.nodes["n"], server.identity)
     assert await api.list_slices(query) == ()
     assert await api.list_taint_rules() == ()

@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from berth.errors import ClaimError, KubeError
-from berth.kube.api import SliceQuery
+from berth.kube.api import ClaimQuery, SliceQuery
 from berth.kube.slices import Slice
 from berth.model.claim import Claim, ClaimRef
 from berth.node.gateway import WAIT_S, Gateway
@@ -134,11 +134,13 @@ async def test_reason_for_no_connection_is_told_at_the_limit(autojump_clock: Moc
         await read(gateway)
 
 
+CLAIM_QUERY = ClaimQuery(driver="berth.dev", pools=frozenset({"n"}))
 Call = Callable[[Gateway], Awaitable[object]]
 CALLS: dict[str, Call] = {
     "list_slices": lambda g: g.list_slices(QUERY),
     "list_taint_rules": lambda g: g.list_taint_rules(),
     "watch_slices": lambda g: g.watch_slices(QUERY, lambda _: None),
+    "watch_claims": lambda g: g.watch_claims(CLAIM_QUERY, lambda _: None),
     "create_slice": lambda g: g.create_slice(SLICE),
     "update_slice": lambda g: g.update_slice(SLICE),
     "delete_slice": lambda g: g.delete_slice(SLICE),

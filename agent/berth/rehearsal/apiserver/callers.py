@@ -60,7 +60,7 @@ ANYBODY: Final = Caller(name="kubernetes-admin")
 _WRITES: Final = frozenset({"get", "list", "watch", "create", "update", "patch", "delete"})
 _ACCOUNT_RULES: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     (SLICES.plural, ""): _WRITES,
-    (CLAIMS.plural, ""): frozenset({"get"}),
+    (CLAIMS.plural, ""): frozenset({"get", "list", "watch"}),
     (CLAIMS.plural, "status"): frozenset({"get", "update", "patch"}),
     (NODES.plural, ""): frozenset({"get"}),
     (CLASSES.plural, ""): frozenset({"get", "list"}),
