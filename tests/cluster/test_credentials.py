@@ -14,6 +14,7 @@ from berth.errors import HostError
 from tests.cluster import nodeconfig, parts
 from tests.cluster.api import Object
 from tests.cluster.berthd import DRIVER
+from tests.cluster.bed import Cluster
 from tests.cluster.claimforms import nic_config, request
 from tests.cluster.controlplane import SERVER
 from tests.cluster.gobuild import build
@@ -35,7 +36,11 @@ NO_STATUS = "claim status is not written"
 @pytest.fixture(scope="session")
 def granted(classes: None, request: pytest.FixtureRequest) -> None:
     """What an administrator grants once: the service account, its role, and the policy over it."""
-    cluster = request.getfixturevalue("cluster")
+    grant(request.getfixturevalue("cluster"))
+
+
+def grant(cluster: Cluster) -> None:
+    """Let the service account do what berthd asks for, as an administrator does."""
     for name in ("rbac.yaml", "admission.yaml"):
         cluster.api.apply((MANIFESTS / name).read_text())
 

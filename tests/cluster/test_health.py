@@ -8,10 +8,9 @@ from __future__ import annotations
 import time
 
 from tests.cluster.api import Object
-from tests.cluster.bed import Bed
 from tests.cluster.claimforms import request
 from tests.cluster.pods import is_running
-from tests.cluster.site import LIMIT_S, MANIFESTS, PodView, Site
+from tests.cluster.site import LIMIT_S, PodView, Site
 
 DEVICE = "null-full"
 LEASE_S = 12
@@ -125,19 +124,3 @@ def test_old_kubelet_runs_pods_as_ever(old_site: Site) -> None:
     old_site.berth("health", "set", DEVICE, "fan-broken")
     assert is_running(pod.now)
     assert told(pod.now) == ("", "")
-
-
-def test_old_kubelet_with_its_gate_open_is_told(bed: Bed) -> None:
-    """1.34 asks in the older version of the stream, which knows no message."""
-
-    with bed.cluster(gates={"ResourceHealthStatus": True}) as cluster:
-        cluster.api.apply((MANIFESTS / "deviceclasses.yaml").read_text())
-        cluster.api.wait("/api/v1/namespaces/default/serviceaccounts/default", bool)
-        site = Site(cluster, cluster.node("1.34+1.7"), "default")
-        pod = start(site)
-        wait_told(pod, "Healthy")
-        site.berth("health", "set", DEVICE, "fan-broken")
-        wait_told(pod, "Unhealthy")
-        site.berth("health", "clear", DEVICE)
-        wait_told(pod, "Healthy")
-        assert is_running(pod.now)

@@ -20,7 +20,7 @@ from tests.cluster.bed import Bed
 from tests.cluster.gpumachine import GpuMachine
 from tests.cluster.pods import is_running, phase
 from tests.cluster.site import MANIFESTS, Site
-from tests.cluster.test_credentials import TOKEN, WITH_TOKEN, granted, make_token
+from tests.cluster.test_credentials import TOKEN, WITH_TOKEN, grant, granted, make_token
 from tests.cluster.test_gpus import BY_FILE, RESOURCE
 from tests.cluster.test_peripherals import wait_allocatable
 from tests.cluster.ward import DRIVER_FAULT, Illness, Ward
@@ -81,15 +81,6 @@ def made_machine(cards: Sequence[Card]) -> Iterator[GpuMachine]:
         yield GpuMachine(Path(folder), cards)
 
 
-@pytest.fixture(name="machine", scope="module")
-def _machine() -> Iterator[GpuMachine]:
-    """Six GPUs, and nodes of two kinds."""
-    with made_machine(CARDS) as machine:
-        for minor, name in enumerate(NODES):
-            machine.plug_in(name, minor)
-        yield machine
-
-
 @pytest.fixture(name="few")
 def _few() -> Iterator[GpuMachine]:
     """Three GPUs."""
@@ -97,10 +88,35 @@ def _few() -> Iterator[GpuMachine]:
         yield machine
 
 
-@pytest.fixture(name="ward", scope="module")
-def _ward(shared_site: Site, granted: None, machine: GpuMachine) -> Ward:
+@contextlib.contextmanager
+def old_site(bed: Bed) -> Iterator[Site]:
+    """A node with kubelet 1.34 that tells pods how their devices are, which it does if asked."""
+    with bed.cluster(gates={"ResourceHealthStatus": True}) as cluster:
+        cluster.api.apply((MANIFESTS / "deviceclasses.yaml").read_text())
+        cluster.api.wait("/api/v1/namespaces/default/serviceaccounts/default", bool)
+        grant(cluster)
+        yield Site(cluster, cluster.node("1.34+1.7"), "default")
+
+
+@pytest.fixture(name="ward", scope="module", params=["1.37", "1.34"])
+def _ward(request: pytest.FixtureRequest) -> Iterator[Ward]:
     """A node with all of it, and a pod for each device that falls ill; all is well."""
-    site, ward = shared_site, Ward(shared_site, machine)
+    with contextlib.ExitStack() as stack:
+        machine = stack.enter_context(made_machine(CARDS))
+        for minor, name in enumerate(NODES):
+            machine.plug_in(name, minor)
+        if request.param == "1.34":
+            site = stack.enter_context(old_site(request.getfixturevalue("bed")))
+        else:
+            request.getfixturevalue("granted")
+            site = request.getfixturevalue("shared_site")
+        # The older stream has no field for messages.
+        yield opened(Ward(site, machine, with_messages=request.param != "1.34"))
+
+
+def opened(ward: Ward) -> Ward:
+    """The ward with its devices, its daemon and its pods."""
+    site, machine = ward.site, ward.machine
     for name in NICS:
         site.node.add_nic(name)
     site.node.write(TOKEN, make_token(site))
@@ -144,9 +160,7 @@ def changed(**cards: Card) -> tuple[Card, ...]:
     return tuple(cards.get(f"_{number}", card) for number, card in enumerate(CARDS))
 
 
-def test_gpus_that_fail_in_each_way_are_told_avoided_and_given_again(
-    ward: Ward, machine: GpuMachine
-) -> None:
+def test_gpus_that_fail_in_each_way_are_told_avoided_and_given_again(ward: Ward) -> None:
     """An XID that takes it off the bus, one of a fault, a loss, a hang; killed in between."""
 
     wait_allocatable(ward.site, 2, RESOURCE)
@@ -165,9 +179,9 @@ def test_gpus_that_fail_in_each_way_are_told_avoided_and_given_again(
         "_1": struck(CARDS[1], 48),
         "_4": struck(CARDS[4], 48),
     }
-    machine.show(changed(**xids))
+    ward.machine.show(changed(**xids))
     ward.wait_ill(*struck_by_xids)
-    machine.show(changed(**xids, _2=attrs.evolve(CARDS[2], error=LOST), _3=hung(CARDS[3])))
+    ward.machine.show(changed(**xids, _2=attrs.evolve(CARDS[2], error=LOST), _3=hung(CARDS[3])))
     ward.wait_ill(*ill)
     wait_allocatable(ward.site, 1, RESOURCE)
 
@@ -181,13 +195,13 @@ def test_gpus_that_fail_in_each_way_are_told_avoided_and_given_again(
     assert phase(waiting.now) == "Pending"
     ward.discharge("mender")
 
-    machine.show(changed(**xids))
+    ward.machine.show(changed(**xids))
     ward.wait_well("gpu0", "gpu1", "gpu2", "gpu3", limit_s=XID_S + 15)
     ward.wait_running("waiting")
     ward.discharge("other")
     wait_allocatable(ward.site, 1, RESOURCE)
     ward.discharge("waiting")
-    machine.show(CARDS)
+    ward.machine.show(CARDS)
 
 
 def test_nics_tell_lost_carriers_and_that_they_are_gone(ward: Ward) -> None:
@@ -213,13 +227,11 @@ def test_nics_tell_lost_carriers_and_that_they_are_gone(ward: Ward) -> None:
     ward.wait_well("plain", "strict")
 
 
-def test_device_nodes_tell_that_they_are_gone_and_what_a_command_says(
-    ward: Ward, machine: GpuMachine
-) -> None:
+def test_device_nodes_tell_that_they_are_gone_and_what_a_command_says(ward: Ward) -> None:
     """A node that is there again heals, and a command has the last word on its devices."""
 
     wait_allocatable(ward.site, 1, "berth.dev/horn")
-    machine.pull_out("lamp0")
+    ward.machine.pull_out("lamp0")
     say(ward.site, 'echo "$1 is mute"; exit 1')
     ill = (
         Illness("lamp-lamp0", "absent", "plug it in again", "lamp0"),
@@ -236,7 +248,7 @@ def test_device_nodes_tell_that_they_are_gone_and_what_a_command_says(
     ward.wait_running("mender")
     ward.discharge("mender")
 
-    machine.plug_in("lamp0", NODES.index("lamp0"))
+    ward.machine.plug_in("lamp0", NODES.index("lamp0"))
     say(ward.site, "exit 0")
     ward.wait_well("lamp0", "horn0")
     ward.wait_running("waiting")
