@@ -13,8 +13,8 @@ import pytest
 from berth.errors import HostError
 from tests.cluster import nodeconfig, parts
 from tests.cluster.api import Object
-from tests.cluster.berthd import DRIVER
 from tests.cluster.bed import Cluster
+from tests.cluster.berthd import DRIVER
 from tests.cluster.claimforms import nic_config, request
 from tests.cluster.controlplane import SERVER
 from tests.cluster.gobuild import build
