@@ -12,7 +12,6 @@ Source: KC §4.5, §8, §9.10.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -21,7 +20,7 @@ import trio
 
 from berth.dra.pacing import Pace
 from berth.errors import KubeError
-from berth.features.feature import Number
+from berth.features.feature import Number, find_number
 from berth.features.probe import ROUNDS, Probe
 from berth.features.servers import Server, Servers
 from berth.features.states import Evidence, Fate, FeatureStates, Verdict, fold
@@ -32,6 +31,14 @@ from berth.runtime.logs import get_log
 _INVALID: Final = 422
 _WITHHELD: Final = frozenset({403, 404})
 """Answers of a server that tells nobody, or not us, its version."""
+_TIMES: Final = 5
+"""How often in a row it answers so before that is taken for its word.
+
+A server that has just been started does so too, until it has made its own roles."""
+_BUSY: Final = 429
+_FAILING: Final = 500
+"""Answers from which on a server, or a hook behind it, fails for a while. Seen on 1.37.2 for some
+seconds after its start: 503 ``wait for storage version registration to complete``."""
 
 _log = get_log(__name__)
 
@@ -55,6 +62,7 @@ class Capabilities:
         self._pace = Pace()
         self._due = True
         self._mute = False
+        self._withheld = 0
         self._text = ""
 
     @property
@@ -111,7 +119,7 @@ class Capabilities:
 
     def saw_node(self, node: Node) -> None:
         """The Node was read: what kubelet is, and what it declares."""
-        kubelet = _number(node.kubelet_version)
+        kubelet = find_number(node.kubelet_version)
         self._evidence = attrs.evolve(self._evidence, kubelet=kubelet, declared=node.declared)
         self.settle()
 
@@ -127,6 +135,8 @@ class Capabilities:
 
     def settle(self) -> bool:
         """Draw the states of now from what is known; gives whether one has changed."""
+        if not self._servers.sightings:
+            return False
         before = self.states.get()
         now = self._servers.states(self._evidence, trio.current_time())
         if not self.states.set(now):
@@ -138,30 +148,41 @@ class Capabilities:
         try:
             found = await self._api.server_version()
         except KubeError as error:
-            if error.status not in _WITHHELD:
+            self._withheld += 1
+            if error.status not in _WITHHELD or self._withheld < _TIMES:
                 raise
             self._text = "of no version that it would tell"
             return None
-        self._text = found.text
+        self._text, self._withheld = found.text, 0
         return (found.major, found.minor)
 
     async def _show(self) -> Mapping[str, Fate] | None:
-        """What becomes of every field that shows a feature; ``None`` where it cannot be seen."""
-        probe: Probe | None = self._probe
-        for _ in range(ROUNDS):
-            if probe is None:
-                break
-            try:
-                return probe.fates(await self._api.try_slice(probe.slice()))
-            except KubeError as error:
-                if not error.status:
-                    raise
-                reason = error
-                probe = probe.without(error) if error.status == _INVALID else None
-        if not self._mute:
-            _log.info("what the server keeps will be learned from writes", reason=reason)
-        self._mute = True
-        return None
+        try:
+            return await show(self._api, self._probe)
+        except KubeError as error:
+            if not error.status or error.status == _BUSY or error.status >= _FAILING:
+                raise
+            if not self._mute:
+                _log.info("what the server keeps will be learned from writes", reason=error)
+            self._mute = True
+            return None
+
+
+async def show(api: KubeApi, probe: Probe) -> Mapping[str, Fate]:
+    """Show a server the slice of a probe; gives what becomes of every field in it.
+
+    Raises:
+        KubeError: It did not answer, or refuses more than single features.
+    """
+    for _ in range(ROUNDS):
+        try:
+            return probe.fates(await api.try_slice(probe.slice()))
+        except KubeError as error:
+            less = probe.without(error) if error.status == _INVALID else None
+            if less is None:
+                raise
+            probe = less
+    raise KubeError("API server", "it refuses something of each slice", status=_INVALID)
 
 
 def _tell(before: FeatureStates, now: FeatureStates, server: str) -> None:
@@ -173,9 +194,3 @@ def _tell(before: FeatureStates, now: FeatureStates, server: str) -> None:
             for verdict in Verdict
         }
         _log.info("features of the cluster", server=server, **{k: v for k, v in told.items() if v})
-
-
-def _number(version: str) -> Number | None:
-    """The two numbers of kubelet's ``v1.37.2``; ``None`` where it tells none."""
-    found = re.match(r"v?(\d+)\.(\d+)", version)
-    return (int(found[1]), int(found[2])) if found else None

@@ -84,7 +84,7 @@ class Probe:
             if match is None:
                 continue
             if match["field"]:
-                yield match["field"]
+                yield from {match["field"]} & {*self.slice().others}
             elif int(match["index"]) < len(self._names):
                 yield self._names[int(match["index"])]
 
