@@ -66,6 +66,8 @@ taken.
 | `faults`, `warnings` | how many lines are of that level |
 | `lines` | one object per line: `topic`, `level` (`ok`, `note`, `warning`, `fault`), `text`, \
 `mend` |
+| `features` | one object per [feature](kubernetes-features.md): `feature`, `gate`, `state` \
+(`on`, `off`, `unknown`), `why`, `config` |
 | `groups` | one object per group: `name`, `mode`, `nics` (how many it takes), `offered`, \
 `excluded` (how many are not offered, by reason) |
 

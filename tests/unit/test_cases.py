@@ -16,7 +16,7 @@ CASES = (
     *(f"F{number}" for number in range(1, 26)),
     *(f"M{number}" for number in range(1, 10)),
     *(f"N{number}" for number in (19, 21, 30)),
-    *(f"B{number}" for number in range(1, 8)),
+    *(f"B{number}" for number in range(1, 10)),
     *(f"S{number}" for number in range(1, 11)),
     *(f"P{number}" for number in range(1, 10)),
 )

@@ -31,6 +31,7 @@ def run(arguments: argparse.Namespace, output: Output) -> Exit:
                 "warnings": warnings,
                 "lines": [_document(line) for line in found.lines],
                 "groups": list(found.groups),
+                "features": list(found.features),
             }
         )
     else:

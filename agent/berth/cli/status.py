@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from berth.cli.asking import ask
@@ -48,6 +48,8 @@ def _parts(answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "API", _api(answer["api"])
     yield "NRI", _nri(answer["nri"])
     yield "slices", _slices(answer["publication"])
+    if answer.get("features"):
+        yield "features", _features(answer["features"])
     yield "plugins", listed(_plugin(plugin) for plugin in answer["plugins"])
     yield "NICs", _nics(answer["nics"])
     if answer["peripherals"]["seen"]:
@@ -101,6 +103,12 @@ def _slices(publication: Mapping[str, Any] | None) -> str:
         for name, pool in publication["pools"].items()
     ]
     return f"{publication['state']}: {listed(pools, empty='no pool')}"
+
+
+def _features(features: Sequence[Mapping[str, Any]]) -> str:
+    """How many the cluster has; `berth check` tells each."""
+    states = [feature["state"] for feature in features]
+    return ", ".join(f"{states.count(each)} {each}" for each in ("on", "off", "unknown"))
 
 
 def _plugin(plugin: Mapping[str, Any]) -> str:

@@ -62,6 +62,8 @@ AUTO_S: Final = 60.0
 NRI_NAME: Final = "berth"
 NRI_INDEX: Final = "10"
 
+_DECLARED_S: Final = 15.0
+# How long after kubelet came its Node is read once more: it writes its status every 10 s.
 _ASK_NODE_S: Final = 10.0
 _LOOK_S: Final = 5.0
 # A node may join its cluster long after it booted.
@@ -261,6 +263,7 @@ class Daemon:
             nursery.start_soon(offered.run)
             nursery.start_soon(self._follow_refusals, publisher)
             nursery.start_soon(self._learn_node_addresses, publisher)
+            nursery.start_soon(self._follow_kubelet, publisher)
             await publisher.run()
 
     def _choice(self) -> NodeChoice:
@@ -280,6 +283,13 @@ class Daemon:
             self._parts.held.discovery.refuse(
                 {name: str(refusal) for name, refusal in refusals.items()}
             )
+
+    async def _follow_kubelet(self, publisher: Publisher) -> None:
+        """A kubelet that came again may have other gates; its Node tells so a moment later."""
+        async for _ in self._parts.dra.registered.changes():
+            publisher.look_at_node()
+            await trio.sleep(_DECLARED_S)
+            publisher.look_at_node()
 
     async def _learn_node_addresses(self, publisher: Publisher) -> None:
         """The node's own addresses make their links uplinks."""

@@ -2,7 +2,8 @@
 
 A reader takes a pool for invalid when a device draws on a set or a counter that is not there. So
 what no set covers is left out of the device: a server that takes no counters is simply one for
-which there are no sets. Sets lie behind all devices, in slices of their own.
+which there are no sets. Sets lie behind all devices, in slices of their own: 1.34 has another
+layout and refuses them, even when its gate is open.
 
 Source: KC §4.1 to §4.4, §9.3; gpu-and-health.md §1.5, §1.8.
 """
@@ -20,15 +21,6 @@ from berth.model.device import Consumption, CounterSet, Device
 
 SETS_LIMIT: Final = 8
 """Most counter sets of a slice."""
-
-SINCE: Final = (1, 36)
-"""First version whose server takes counters unless it is told not to.
-
-1.34 has another layout, and 1.35 drops them by default (KC §4.2)."""
-
-KINDS_SINCE: Final = (1, 37)
-"""First version whose server knows compatibility groups and the attribute that tells what part a
-device is; it keeps neither unless it is told to (KC §9.5, §9.8)."""
 
 
 @attrs.frozen(kw_only=True)

@@ -30,6 +30,7 @@ from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.files import make_folder
 from berth.runtime.frontdoor import DoorStatistics, FrontDoor
 from berth.runtime.grpcbridge import GrpcServer
+from berth.runtime.latest import Latest
 from berth.runtime.listeners import FOLDER_MODE
 from berth.runtime.logs import get_log
 from berth.runtime.sockets import watch_inode
@@ -189,6 +190,11 @@ class DraPlugin:
         for door in self._opened:
             door.close()
         self._opened.clear()
+
+    @property
+    def registered(self) -> Latest[RegistrationState]:
+        """What kubelet last said; it changes each time that kubelet comes."""
+        return self._registration.state
 
     async def wait_kubelet(self) -> None:
         """Wait until kubelet would send claims here.

@@ -22,7 +22,7 @@ from typing import Final
 import attrs
 import trio
 
-from berth.dra.counters import KINDS_SINCE, SINCE
+from berth.dra.capabilities import Capabilities
 from berth.dra.former import remove_former
 from berth.dra.history import NodeHistory
 from berth.dra.lingering import Lingering
@@ -34,9 +34,9 @@ from berth.dra.slices import PoolPlan, Verb
 from berth.dra.tainting import NOTES_SINCE, ruled
 from berth.dra.writer import Ending, SliceWriter
 from berth.errors import KubeError
+from berth.features.states import Evidence, FeatureStates, fold
 from berth.kube.api import (
     KubeApi,
-    ServerVersion,
     SliceEvent,
     WatchInterrupted,
 )
@@ -49,9 +49,6 @@ from berth.runtime.logs import get_log
 
 _SERVER: Final = ""
 """Stands for the server as a whole where else the name of a pool stands."""
-
-_WITHHELD: Final = frozenset({403, 404})
-"""Answers of a server that tells nobody, or not us, its version."""
 
 _log = get_log(__name__)
 _chance: Final = random.SystemRandom().random
@@ -83,6 +80,7 @@ class PublisherStatistics:
         dropped: How many places there are at which the server did not keep what was written, by
             field.
         taints: How many there are on our devices, by key and effect.
+        features: How far the cluster has each feature.
     """
 
     state: str
@@ -96,6 +94,7 @@ class PublisherStatistics:
     restored: Mapping[tuple[str, ...], float] = attrs.field(factory=dict)
     dropped: Mapping[str, int] = attrs.field(factory=dict)
     taints: Mapping[tuple[str, str], int] = attrs.field(factory=dict)
+    features: FeatureStates = attrs.field(factory=lambda: fold(Evidence()))
 
 
 class Publisher:
@@ -132,16 +131,17 @@ class Publisher:
         self._chance = chance
         # Nothing is written before the Node object gave its UID (`_find_node`).
         origin = Origin(driver=driver, owner=Owner(name=choice.name, uid=""), kind=kind)
-        self._writer = SliceWriter(api, origin, told=told)
+        self.capabilities = Capabilities(api, driver=driver, node_name=choice.name)
+        """What the cluster can do for devices."""
+        self._writer = SliceWriter(api, origin, self.capabilities, told=told)
         self._paces: dict[str, Pace] = {}
         self._problems = {_SERVER: "waiting for the Node object"}
         self._changed = trio.Event()
         self._look_at = math.inf
         self._list_first = False
         self._lingering = Lingering()
-        self._version: ServerVersion | None = None
-        self._ask_version = True
         self._watch_broke = False
+        self._read_node = False
         self._rounds = 0
 
     @property
@@ -153,6 +153,11 @@ class Publisher:
     def refusals(self) -> Latest[Mapping[str, Refusal]]:
         """Devices that the server does not take, by name, for the inventory to leave out."""
         return self._writer.refusals
+
+    def look_at_node(self) -> None:
+        """Kubelet came, or came again, and may declare other features."""
+        self._read_node = True
+        self._changed.set()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Publish until cancelled; ``started()`` at once, since the server may come later.
@@ -200,6 +205,7 @@ class Publisher:
                 for device in item.devices
                 for taint in device.get("taints") or ()
             ),
+            features=self.capabilities.states.get(),
         )
 
     def ruled(self, rules: Iterable[TaintRule]) -> tuple[str, ...]:
@@ -224,6 +230,8 @@ class Publisher:
             return False
         owner = Owner(name=node.name, uid=node.uid)
         self._writer.origin = attrs.evolve(self._writer.origin, owner=owner)
+        self.capabilities.saw_node(node)
+        self._read_node = False
         self._succeed(_SERVER)
         return True
 
@@ -239,8 +247,8 @@ class Publisher:
         changed = self._writer.observed.apply(event)
         if changed or self._watch_broke:
             self._changed.set()
-        # Whoever answers now may be another server, or a newer one.
-        self._ask_version |= self._watch_broke
+        if self._watch_broke:
+            self.capabilities.look_again()
         self._watch_broke = False
 
     async def _follow_inventory(self) -> None:
@@ -270,10 +278,11 @@ class Publisher:
             missing = "the first scan" if inventory is None else "the list of slices"
             self._problems[_SERVER] = f"waiting for {missing}"
             return
-        if not self._is_ready(_SERVER) or not await self._catch_up(inventory):
+        if not self._is_ready(_SERVER) or not await self._catch_up():
             return
         devices = self._devices(inventory)
-        counter_sets = inventory.counter_sets if self._is_since(SINCE) else ()
+        counts = self.capabilities.states.get().of("partitionable-devices").is_on
+        counter_sets = inventory.counter_sets if counts else ()
         plans = self._plan(devices, counter_sets)
         if any(write.verb is Verb.CREATE for due in plans for write in due.writes):
             if not await self._owns_node():
@@ -291,8 +300,7 @@ class Publisher:
         return self._writer.plan(
             devices,
             counter_sets,
-            kinds=self._is_since(KINDS_SINCE),
-            notes=self._is_since(NOTES_SINCE),
+            notes=self.capabilities.is_since(NOTES_SINCE),
         )
 
     def _devices(self, inventory: Inventory) -> tuple[Device, ...]:
@@ -307,12 +315,7 @@ class Publisher:
         self._look_at = min(self._look_at, self._lingering.due_s())
         return self._lingering.devices
 
-    def _is_since(self, first: tuple[int, int]) -> bool:
-        """Whether the server is known to be of this version or a later one."""
-        version = self._version
-        return version is not None and (version.major, version.minor) >= first
-
-    async def _catch_up(self, inventory: Inventory) -> bool:
+    async def _catch_up(self) -> bool:
         """Learn what must be known before a plan.
 
         After a failure, that is our slices: whether a request was carried out is not known.
@@ -324,26 +327,27 @@ class Publisher:
                 self._fail(_SERVER, f"cannot list slices: {error}")
                 return False
             self._list_first = False
-        tainted = any(device.taints for device in inventory.devices)
-        depends = tainted or bool(inventory.counter_sets)
-        if depends and self._ask_version and not await self._learn_version():
+        if self._read_node and not await self._owns_node():
             return False
+        if self.capabilities.is_due and not await self._look():
+            return False
+        self.capabilities.settle()
+        self._look_at = min(self._look_at, self.capabilities.changes_at_s(trio.current_time()))
         self._succeed(_SERVER)
         return True
 
-    async def _learn_version(self) -> bool:
-        """Ask for the server's version, on which fields depend; a new one is tried with all."""
+    async def _look(self) -> bool:
+        """Learn what the server knows, on which fields depend; a new one is tried with all."""
+        ready_at = self.capabilities.ready_at_s(trio.current_time())
+        if ready_at > trio.current_time():
+            self._look_at = min(self._look_at, ready_at)
+            return True
         try:
-            version = await self._api.server_version()
+            if await self.capabilities.look():
+                self._writer.try_again()
         except KubeError as error:
-            if error.status not in _WITHHELD:
-                self._fail(_SERVER, f"cannot ask for the server's version: {error}")
-                return False
-            _log.warning("counters, and taints that only tell, are not published", reason=error)
-            version = ServerVersion(major=0, minor=0, text="")
-        if self._version is not None and self._version != version:
-            self._writer.try_again()
-        self._version, self._ask_version = version, False
+            self._fail(_SERVER, f"cannot ask for the server's version: {error}")
+            return False
         return True
 
     async def _write(self, due: PoolPlan) -> None:

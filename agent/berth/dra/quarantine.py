@@ -18,6 +18,8 @@ import attrs
 from typing_extensions import Self
 
 from berth.errors import KubeError
+from berth.features.registry import BY_KEY
+from berth.features.states import FeatureStates
 from berth.kube.slices import Slice
 from berth.model.device import Device, Exclusion
 
@@ -30,7 +32,7 @@ SHARING: Final = "allowMultipleAllocations"
 COUNTING: Final = "consumesCounters"
 """Field by which the scheduler keeps forms of one thing apart."""
 
-_GATES: Final = {SHARING: "DRAConsumableCapacity", COUNTING: "DRAPartitionableDevices"}
+_FEATURES: Final = {SHARING: "consumable-capacity", COUNTING: "partitionable-devices"}
 _NEEDS: Final[Mapping[str, Callable[[Device], bool]]] = {
     SHARING: lambda device: device.shared,
     COUNTING: lambda device: device.only_counted,
@@ -86,6 +88,25 @@ class Quarantine:
         left = {name: refusal for name, refusal in self.refusals.items() if name not in changed}
         return attrs.evolve(self, refusals=left)
 
+    def without_dropped(self, states: FeatureStates) -> Self:
+        """The quarantine without refusals for lack of a feature that is not off any more."""
+        left = {
+            name: refusal
+            for name, refusal in self.refusals.items()
+            if not refusal.dropped or states.of(_FEATURES[refusal.dropped]).is_off
+        }
+        return self if len(left) == len(self.refusals) else attrs.evolve(self, refusals=left)
+
+
+def unguarded(devices: Iterable[Device], states: FeatureStates) -> tuple[Refusal, ...]:
+    """The devices that need a feature which is known to be off: not to be written at all."""
+    return tuple(
+        Refusal(device=device, exclusion=_without(field), dropped=field)
+        for device in devices
+        for field in _needed(device)
+        if states.of(_FEATURES[field]).is_off
+    )
+
 
 def refusals_of(
     error: KubeError, sent: Slice, devices: Mapping[str, Device]
@@ -132,5 +153,6 @@ def _needed(device: Device) -> tuple[str, ...]:
 
 
 def _without(field: str) -> Exclusion:
-    detail = f"the API server drops {field}: its feature gate {_GATES[field]} is off or unknown"
+    gate = BY_KEY[_FEATURES[field]].gate
+    detail = f"the API server drops {field}: its feature gate {gate} is off or unknown"
     return Exclusion(reason=REASON, detail=detail)

@@ -16,15 +16,17 @@ from typing import Any, Final
 import attrs
 import trio
 
+from berth.dra.capabilities import Capabilities
 from berth.dra.counters import ungrouped
 from berth.dra.edition import Edition
 from berth.dra.observed import ObservedSlices
 from berth.dra.origin import Origin
-from berth.dra.quarantine import Quarantine, Refusal, dropped_in, refusals_of
+from berth.dra.quarantine import Quarantine, Refusal, dropped_in, refusals_of, unguarded
 from berth.dra.slices import Accepted, PoolPlan, Verb, Write, plan
 from berth.dra.tainting import FIELD as TAINTS
 from berth.dra.tainting import foreign_taints, untainted, without_notes
 from berth.errors import KubeError
+from berth.features.registry import PROOFS
 from berth.kube.api import KubeApi, SliceQuery
 from berth.kube.compare import differences
 from berth.kube.slices import GROUPS, Slice
@@ -56,11 +58,17 @@ class SliceWriter:
     Args:
         api: The API server.
         origin: Who publishes.
+        capabilities: What the server keeps; it is told what it drops.
         told: Told the devices whose taints were written otherwise than before.
     """
 
     def __init__(
-        self, api: KubeApi, origin: Origin, *, told: Callable[[Iterable[str]], object] = tuple
+        self,
+        api: KubeApi,
+        origin: Origin,
+        capabilities: Capabilities,
+        *,
+        told: Callable[[Iterable[str]], object] = tuple,
     ) -> None:
         self.refusals: Latest[Mapping[str, Refusal]] = Latest({})
         """Devices that the server does not take, by name."""
@@ -72,6 +80,7 @@ class SliceWriter:
         self.restored = Tally("pool")
         """Slices that were put back as they had been, since others had changed or deleted them."""
         self._api = api
+        self._capabilities = capabilities
         self._told = told
         self._taints: Mapping[str, list[tuple[Any, Any, Any]]] = {}
         self._quarantine = Quarantine()
@@ -79,33 +88,33 @@ class SliceWriter:
         self._editions: dict[str, Edition] = {}
         self._settled: dict[str, Edition] = {}
         self._accepted: dict[tuple[str, int], Accepted] = {}
-        self._groups_dropped = False
-        self._taints_dropped = False
+        self._untold = False
 
     def plan(
         self,
         devices: Iterable[Device],
         counter_sets: Iterable[CounterSet] = (),
         *,
-        kinds: bool = False,
         notes: bool = False,
     ) -> tuple[PoolPlan, ...]:
         """What is due now for these devices, by pool; a name that comes twice counts once.
 
         Args:
-            kinds: The server may know compatibility groups and attributes that tell what a part is.
             notes: The server knows taints that keep nobody away.
         """
-        grouped = kinds and not self._groups_dropped
+        tries = self._capabilities.tries
+        grouped = tries("compatibility-groups")
+        wanted = tuple(devices)
+        self._set_untold(wanted)
         by_name: dict[str, Device] = {}
-        for device in devices:
+        for device in wanted:
             known = self._as_taken(device if grouped else ungrouped(device), notes=notes)
             if known is not None:
                 by_name.setdefault(device.name, known)
         self._devices = by_name
-        self._set_quarantine(self._quarantine.revised(by_name.values()))
+        self._withhold(by_name.values())
         plans = plan(
-            self.origin if kinds else attrs.evolve(self.origin, kind=""),
+            self.origin if tries("partition-type") else attrs.evolve(self.origin, kind=""),
             filter(self._quarantine.admits, by_name.values()),
             self.observed.slices(),
             editions=self._editions,
@@ -120,7 +129,7 @@ class SliceWriter:
     def remarks(self) -> tuple[str, ...]:
         """What an operator should know of the slices as they stand, one sentence each."""
         found = foreign_taints(self.observed.slices())
-        return (_NO_TAINTS, *found) if self._taints_dropped else found
+        return (_NO_TAINTS, *found) if self._untold else found
 
     def dropped(self) -> Mapping[str, int]:
         """At how many places the server did not keep what was written, by field."""
@@ -133,8 +142,6 @@ class SliceWriter:
     def try_again(self) -> None:
         """Forget what the server dropped: it is another one now, or has another version."""
         self._accepted.clear()
-        self._groups_dropped = False
-        self._taints_dropped = False
 
     async def relist(self) -> None:
         """Read all of our slices anew.
@@ -211,22 +218,15 @@ class SliceWriter:
         differing = differences(item.slice, got)
         if not differing:
             return Ending.DONE
-        if any(difference.drops(GROUPS) for difference in differing):
-            # Kept by some slices and dropped by others they would keep like devices apart.
-            self._groups_dropped = True
-            _log.warning("compatibility groups are not published", reason=Ending.LESS.value)
-            return Ending.LESS
-        if any(difference.drops(TAINTS) for difference in differing):
-            self._taints_dropped = True
-            _log.warning(
-                "taints are not published: a device that no pod should get leaves the slices",
-                reason=_NO_TAINTS,
-            )
+        lost = {field for field in PROOFS if any(each.drops(field) for each in differing)}
+        self._capabilities.saw_dropped(lost)
+        if lost & {GROUPS, TAINTS}:
+            # Of groups all devices are told, or none: those with and those without go apart.
             return Ending.LESS
         self._accepted[pool, item.index] = Accepted(sent=item.slice, got=got)
-        unguarded = dropped_in(item.slice, got, self._devices)
-        if unguarded:
-            self._refuse(unguarded)
+        dropped = dropped_in(item.slice, got, self._devices)
+        if dropped:
+            self._refuse(dropped)
             return Ending.REFUSED
         _log.warning(
             "API server stored a slice otherwise than it was sent, which is accepted",
@@ -238,9 +238,28 @@ class SliceWriter:
 
     def _as_taken(self, device: Device, *, notes: bool) -> Device | None:
         """A device with those of its taints that the server takes, if it can be offered so."""
-        if self._taints_dropped:
+        if not self._capabilities.tries("device-taints"):
             return untainted(device)
         return device if notes else without_notes(device)
+
+    def _set_untold(self, devices: Iterable[Device]) -> None:
+        """Whether there are taints that the server does not take; told when it becomes so."""
+        before, tries = self._untold, self._capabilities.tries("device-taints")
+        self._untold = not tries and any(device.taints for device in devices)
+        if self._untold and not before:
+            _log.warning(
+                "taints are not published: a device that no pod should get leaves the slices",
+                reason=_NO_TAINTS,
+            )
+
+    def _withhold(self, devices: Iterable[Device]) -> None:
+        """Leave out what would be given wrongly for lack of a feature, and nothing else of old."""
+        states, offered = self._capabilities.states.get(), tuple(devices)
+        quarantine = self._quarantine.revised(offered).without_dropped(states)
+        self._set_quarantine(quarantine)
+        new = [one for one in unguarded(offered, states) if quarantine.admits(one.device)]
+        if new:
+            self._refuse(new)
 
     def _refuse(self, refused: Iterable[Refusal]) -> None:
         for refusal in refused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import Enum
 from typing import Final, TypeAlias
@@ -80,6 +81,12 @@ def number(version: str) -> Number:
     """The two numbers of a version such as ``1.37``."""
     major, minor = version.split(".")
     return int(major), int(minor)
+
+
+def find_number(told: str) -> Number | None:
+    """The two numbers in what a program says of its version, such as ``Kubernetes v1.37.2``."""
+    found = re.search(r"v?(\d+)\.(\d+)", told)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def text(version: Number) -> str:

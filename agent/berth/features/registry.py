@@ -187,5 +187,8 @@ FEATURES: Final = (
 )
 """The table, in the order in which it is told. Whoever writes the test of a row names it here."""
 
+PROOFS: Final = frozenset(field for feature in FEATURES for field in feature.proof)
+"""Every field that shows a feature."""
+
 BY_KEY: Final = {feature.key: feature for feature in FEATURES}
 """The same, by key."""

@@ -9,7 +9,7 @@ Source: KC §4.5 (dropped and refused fields), §8 (what a node declares), §9.1
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from enum import Enum
 
 import attrs
@@ -115,6 +115,19 @@ class FeatureStates:
 def fold(evidence: Evidence) -> FeatureStates:
     """The state of every feature, as far as the evidence goes."""
     return FeatureStates(states={one.key: _state(one, evidence) for one in FEATURES})
+
+
+def lesser(several: Sequence[FeatureStates]) -> FeatureStates:
+    """What all of several have: of each feature the state that promises least."""
+    order = (Verdict.OFF, Verdict.UNKNOWN, Verdict.ON)
+    return FeatureStates(
+        states={
+            one.key: min(
+                (states.of(one.key) for states in several), key=lambda it: order.index(it.verdict)
+            )
+            for one in FEATURES
+        }
+    )
 
 
 def _state(feature: Feature, evidence: Evidence) -> FeatureState:

@@ -133,17 +133,22 @@ class Node:
     Attributes:
         addresses: Internal and external IP addresses of its status.
         kubelet_version: Of the kubelet that keeps its status; empty when it tells none.
+        declared: Features that its kubelet declares (1.36 and later, KC §8).
     """
 
     name: str
     uid: str
     addresses: tuple[str, ...] = ()
     kubelet_version: str = ""
+    declared: frozenset[str] = frozenset()
 
 
 @attrs.frozen(kw_only=True)
 class ServerVersion:
-    """``/version``: two numbers to decide by, and the whole text for people."""
+    """``/version``: two numbers to decide by, and the whole text for people.
+
+    A server that acts as an older one (``--emulated-version``) has the older one's numbers.
+    """
 
     major: int
     minor: int
@@ -219,6 +224,13 @@ class KubeApi(Protocol):
 
         Raises:
             KubeError: 422 with the refused paths in ``fields``, 409 when the name is taken.
+        """
+
+    async def try_slice(self, wanted: Slice) -> Slice:
+        """Create a slice for show: returns it as the server would store it, and stores nothing.
+
+        Raises:
+            KubeError: As `create_slice`, or whatever an admission hook makes of it.
         """
 
     async def update_slice(self, wanted: Slice) -> Slice:

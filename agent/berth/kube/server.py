@@ -158,8 +158,11 @@ class KubeServer:
 
     async def create_slice(self, wanted: Slice) -> Slice:
         """Create a slice; returns it as the server stored it."""
-        bare = attrs.evolve(wanted, uid="", resource_version="")
-        return await self._write(Request(method="POST", path=SLICES, body=slice_json(bare)))
+        return await self._write(_creation(wanted))
+
+    async def try_slice(self, wanted: Slice) -> Slice:
+        """Create a slice for show: returns it as the server would store it, and stores nothing."""
+        return await self._write(attrs.evolve(_creation(wanted), params={"dryRun": "All"}))
 
     async def update_slice(self, wanted: Slice) -> Slice:
         """Replace a slice by name; returns it as the server stored it."""
@@ -286,6 +289,11 @@ class KubeServer:
         return _decoded(request, slice_from_json, value)
 
 
+def _creation(wanted: Slice) -> Request:
+    bare = attrs.evolve(wanted, uid="", resource_version="")
+    return Request(method="POST", path=SLICES, body=slice_json(bare))
+
+
 def _replaced(where: str, ref: ClaimRef) -> KubeError:
     found = f"claim {ref} is another one now: its UID is not {ref.uid}"
     return KubeError(where, found, status=409, reason="Conflict")
@@ -350,6 +358,7 @@ def _node(value: Any) -> Node:
             if fields.text(item, "type") in {"InternalIP", "ExternalIP"}
         ),
         kubelet_version=fields.text(fields.mapping(status, "nodeInfo"), "kubeletVersion"),
+        declared=frozenset(fields.texts(status, "declaredFeatures")),
     )
 
 
@@ -364,6 +373,14 @@ def _is_ending(value: Any, uid: str) -> bool:
 
 
 def _version(value: Any) -> ServerVersion:
-    numbers = [re.match(r"\d+", fields.text(value, key)) for key in ("major", "minor")]
-    major, minor = (int(found[0]) if found else 0 for found in numbers)
-    return ServerVersion(major=major, minor=minor, text=fields.text(value, "gitVersion"))
+    text = fields.text(value, "gitVersion")
+    own = _numbers(value, "major", "minor")
+    acted = _numbers(value, "emulationMajor", "emulationMinor")
+    if (0, 0) < acted < own:
+        own, text = acted, f"{text} acting as {acted[0]}.{acted[1]}"
+    return ServerVersion(major=own[0], minor=own[1], text=text)
+
+
+def _numbers(value: Any, *keys: str) -> tuple[int, ...]:
+    found = [re.match(r"\d+", fields.text(value, key)) for key in keys]
+    return tuple(int(one[0]) if one else 0 for one in found)

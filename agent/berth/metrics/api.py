@@ -34,7 +34,7 @@ _CLAIMS: Final = "resourceclaims"
 _SLICES: Final = "resourceslices"
 _TAINT_RULES: Final = "devicetaintrules"
 
-_DONE: Final = {"create": "201"}
+_DONE: Final = {"create": "201", "try": "201"}
 # Status of an answer that was no refusal; of all others it is 200.
 
 
@@ -117,6 +117,11 @@ class MeteredApi:
         """See `KubeApi`."""
         with self._slice_write("create"):
             return await self._server.create_slice(wanted)
+
+    async def try_slice(self, wanted: Slice) -> Slice:
+        """See `KubeApi`."""
+        with self._request("try", _SLICES):
+            return await self._server.try_slice(wanted)
 
     async def update_slice(self, wanted: Slice) -> Slice:
         """See `KubeApi`."""

@@ -43,6 +43,9 @@ def put_slices(page: Page, published: PublisherStatistics) -> None:
     dropped = published.dropped.items()
     page.put_all("berth_slice_fields_dropped", {(field,): count for field, count in dropped})
     page.put_all("berth_taints", published.taints)
+    page.put_all(
+        "berth_feature_state", {(one.key, one.verdict.value): 1 for one in published.features}
+    )
 
 
 def put_traffic(page: Page, traffic: Traffic) -> None:

@@ -220,6 +220,12 @@ _SLICES: Final = (
         "Places in our slices at which the server did not keep what was written.",
     ),
     _gauge("berth_taints", "key effect", "Taints of devices in our slices."),
+    _gauge(
+        "berth_feature_state",
+        "feature state",
+        "1; how far the cluster has a feature of Kubernetes: `on`, `off` or `unknown` "
+        "([which](kubernetes-features.md)).",
+    ),
 )
 
 _FILES: Final = (

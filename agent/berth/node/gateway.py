@@ -105,6 +105,10 @@ class Gateway:
         """See `KubeApi`."""
         return await self._now().create_slice(wanted)
 
+    async def try_slice(self, wanted: Slice) -> Slice:
+        """See `KubeApi`."""
+        return await self._now().try_slice(wanted)
+
     async def update_slice(self, wanted: Slice) -> Slice:
         """See `KubeApi`."""
         return await self._now().update_slice(wanted)

@@ -38,7 +38,7 @@ def write(path: Path, port: int) -> None:
 def look(path: Path) -> ApiLook | None:
     """Ask as ``berth check`` does, in a loop of its own."""
     settings = CredentialSettings(kubeconfig=str(path))
-    return look_api(settings, configured="", host_name="worker-7")
+    return look_api(settings, configured="", host_name="worker-7", driver="berth.dev")
 
 
 async def test_look_when_all_is_there(tmp_path: Path) -> None:

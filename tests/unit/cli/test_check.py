@@ -151,13 +151,15 @@ def test_check_for_programs(berth: Berth, config: Path, machine: Path) -> None:
 
     assert ran.code == 1
     assert (document["config"], document["faults"], document["warnings"]) == (str(config), 1, 1)
-    assert {*document} == {"config", "refused", "faults", "warnings", "lines", "groups"}
+    keys = {"config", "refused", "faults", "warnings", "lines", "groups", "features"}
+    assert {*document} == keys
     assert document["refused"] is False
     assert {*document["lines"][0]} == {"topic", "level", "text", "mend"}
     assert [line["text"] for line in document["lines"] if line["level"] == "fault"] == [
         "/var/run/nri/nri.sock: there is no socket"
     ]
     assert [group["nics"] for group in document["groups"]] == [1, 0]
+    assert {each["state"] for each in document["features"]} == {"unknown"}
 
 
 def test_check_of_this_machine(berth: Berth, config: Path) -> None:

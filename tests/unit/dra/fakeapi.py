@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Sequence, Set
+from typing import Any, NoReturn
 
 import attrs
 import trio
 
 from berth.errors import KubeError
+from berth.features.feature import Stage
+from berth.features.registry import FEATURES
 from berth.kube.api import (
     ClaimEvent,
     ClaimQuery,
@@ -23,7 +25,7 @@ from berth.kube.api import (
     SlicesListed,
     WatchInterrupted,
 )
-from berth.kube.slices import Slice
+from berth.kube.slices import Slice, slice_from_json, slice_json
 from berth.kube.status import DeviceStatus
 from berth.kube.taintrules import TaintRule
 from berth.model.allocation import AllocatedClaim
@@ -39,6 +41,9 @@ class FakeApi:
         requests: Verb and time of every request that would change something.
         refuse: Called with the verb and the slice before a write; may raise.
         store: Called with what is to be stored; gives what the server makes of it.
+        opened: Features that are off by default, and on in a version that has them; of what is
+            tried for show it drops the others, of what is written none.
+        hooked: An admission hook lets nothing be tried for show.
     """
 
     def __init__(self, *nodes: Node, node_name: str = "") -> None:
@@ -57,6 +62,9 @@ class FakeApi:
         self.fail: KubeError | None = None
         self.version: ServerVersion | KubeError = ServerVersion(major=1, minor=37, text="v1.37.2")
         self.versions_asked = 0
+        self.tries = 0
+        self.hooked = False
+        self.opened = {one.key for one in FEATURES if not one.stage((1, 37)).is_on}
         self._watches: list[tuple[SliceQuery, Callable[[SliceEvent], None]]] = []
         self._cut = False
         self._version = 100
@@ -139,6 +147,28 @@ class FakeApi:
         self._version += 1
         name = f"{wanted.generate_name[:58]}{self._version:05d}"
         return self._store(attrs.evolve(wanted, name=name, uid=f"uid-{self._version}"))
+
+    async def try_slice(self, wanted: Slice) -> Slice:
+        """Give what would be stored."""
+        await self._read()
+        self.tries += 1
+        if self.hooked:
+            hook = 'admission webhook "policy.example" does not support dry run'
+            raise KubeError("API server, POST", hook, status=400, reason="BadRequest")
+        self.refuse("try", wanted)
+        return self.store(slice_from_json(_without(self._closed(), slice_json(wanted))))
+
+    def _closed(self) -> set[str]:
+        """The fields that its version drops."""
+        version = self.version
+        number = (1, 37) if isinstance(version, KubeError) else (version.major, version.minor)
+        return {
+            field
+            for feature in FEATURES
+            for field in feature.proof
+            if not feature.stage(number).is_on
+            and (feature.key not in self.opened or feature.stage(number) is Stage.ABSENT)
+        }
 
     async def update_slice(self, wanted: Slice) -> Slice:
         """Replace a slice."""
@@ -239,3 +269,10 @@ class FakeApi:
             for item in found
             if item.driver == query.driver and query.node_name in {"", item.node_name}
         )
+
+
+def _without(fields: Set[str], value: Any) -> Any:
+    """A document without fields of these names, wherever they are."""
+    if isinstance(value, dict):
+        return {key: _without(fields, item) for key, item in value.items() if key not in fields}
+    return [_without(fields, item) for item in value] if isinstance(value, list) else value

@@ -131,31 +131,36 @@ async def test_counters_are_written_where_the_server_takes_them(
         assert it.api.versions_asked == 1
 
 
-async def test_version_is_not_asked_for_without_counters(
-    autojump_clock: MockClock, scene: Open
-) -> None:
-    """Nothing depends on it."""
+async def test_server_is_asked_once_what_it_knows(autojump_clock: MockClock, scene: Open) -> None:
+    """Also where nothing that is published depends on it: an operator may ask."""
 
     async with scene(server(), Inventory(devices=nics(2))) as it:
-        assert it.api.versions_asked == 0
+        await trio.sleep(3600)
+
+        assert (it.api.versions_asked, it.api.tries) == (1, 1)
 
 
 async def test_dropped_counters_are_not_sent_again(autojump_clock: MockClock, scene: Open) -> None:
-    """A server of the right version with the gate off, and a new process that finds its slices."""
+    """A server of the right version with the gate off, and a new process that finds its slices.
+
+    Nothing else tells of it where an admission hook lets nothing be tried.
+    """
 
     api = server()
+    api.hooked = True
     api.store = drop_counters
     async with scene(api) as it:
         assert it.counted() == (0, 0)
-        assert len(api.requests) == 2
+        # The sets came to nothing, and their slice went again.
+        assert [verb for verb, _ in api.requests] == ["create", "create", "delete", "update"]
         await trio.sleep(3600)
-        assert len(api.requests) == 2
+        assert len(api.requests) == 4
     for number in range(1, 3):
         async with scene(api):
             await trio.sleep(3600)
             # Each life tries once.
-            assert len(api.requests) == 2 + 2 * number
-            assert len(api.owned()) == 2
+            assert len(api.requests) == 4 + 4 * number
+            assert len(api.owned()) == 1
 
 
 async def test_dropped_counters_are_tried_again_on_another_version(
@@ -164,12 +169,13 @@ async def test_dropped_counters_are_tried_again_on_another_version(
     """The watch breaks when a server ends; what answers then may know more."""
 
     api = server(1, 36)
+    api.hooked = True
     api.store = drop_counters
     async with scene(api) as it:
         api.cut_watches()
         api.mend_watches()
         await trio.sleep(1)
-        assert (api.versions_asked, len(api.requests)) == (2, 2)
+        assert (api.versions_asked, len(api.requests)) == (2, 4)
 
         api.cut_watches()
         api.store = lambda item: item
@@ -178,7 +184,7 @@ async def test_dropped_counters_are_tried_again_on_another_version(
         await trio.sleep(1)
 
         assert it.counted() == (1, 2)
-        assert {item.generation for item in api.owned()} == {1}
+        assert {item.generation for item in api.owned()} == {3}
 
 
 async def test_counters_come_and_go_with_the_servers_version(
@@ -197,15 +203,21 @@ async def test_counters_come_and_go_with_the_servers_version(
             assert it.counted() == counted
 
 
-async def test_version_that_is_withheld_means_no_counters(
-    autojump_clock: MockClock, scene: Open
+@pytest.mark.parametrize(("hooked", "counted"), [(False, (1, 2)), (True, (0, 0))])
+async def test_version_that_is_withheld_is_made_up_for_by_what_is_kept(
+    autojump_clock: MockClock, scene: Open, hooked: bool, counted: tuple[int, int]
 ) -> None:
-    """Devices are published all the same."""
+    """Where nothing can be tried either, devices are published without counters."""
 
     api = server()
+    api.hooked = hooked
     api.version = KubeError("/version", "forbidden", status=403)
     async with scene(api) as it:
-        assert it.counted() == (0, 0)
+        # One that was started a moment ago answers so, too.
+        assert api.owned() == []
+        await trio.sleep(30)
+
+        assert it.counted() == counted
         assert len(api.devices()) == 2
         assert it.publisher.statistics().state == "published"
 

@@ -9,11 +9,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from berth.kube.api import ServerVersion
+from berth.kube.api import Node, ServerVersion
 from berth.kube.slices import Slice
 from berth.model.device import Device, Taint
+from tests.unit.dra.fakeapi import FakeApi
 from tests.unit.dra.shelf import nic, nics
-from tests.unit.dra.test_publisher import Open, Scene, scene, warnings
+from tests.unit.dra.test_publisher import NODE, Open, Scene, scene, warnings
 
 __all__ = ["scene"]
 
@@ -24,6 +25,14 @@ NOTE = Taint(key="berth.dev/degraded", value="xid-63", effect="None")
 def sick(number: int, *taints: Taint) -> Device:
     """A device with taints."""
     return attrs.evolve(nic(number), taints=taints or (FAULT,))
+
+
+def old_server(minor: int) -> FakeApi:
+    """A server of an older version whose gate for taints was opened."""
+    api = FakeApi(Node(name=NODE, uid="node-uid"))
+    api.version = ServerVersion(major=1, minor=minor, text=f"v1.{minor}.4")
+    api.opened |= {"device-taints"}
+    return api
 
 
 def told(it: Scene) -> dict[str, list[str]]:
@@ -52,9 +61,7 @@ async def test_notes_are_sent_to_servers_that_know_them(
 ) -> None:
     """A 1.34 server refuses the whole slice for one; the version is asked once."""
 
-    async with scene(nic(1)) as it:
-        assert it.api.versions_asked == 0
-        it.api.version = ServerVersion(major=1, minor=minor, text=f"v1.{minor}.4")
+    async with scene(nic(1), api=old_server(minor)) as it:
         it.show(sick(0, FAULT, NOTE), nic(1))
         await trio.sleep(1)
         it.show(sick(0, FAULT, NOTE), sick(1))
@@ -69,8 +76,7 @@ async def test_note_alone_is_no_write_for_an_old_server(
 ) -> None:
     """What it does not take changes nothing that it has."""
 
-    async with scene(*nics(2)) as it:
-        it.api.version = ServerVersion(major=1, minor=34, text="v1.34.4")
+    async with scene(*nics(2), api=old_server(34)) as it:
         it.show(sick(0, NOTE), nic(1))
         await trio.sleep(60)
 

@@ -10,6 +10,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from berth.deviceplugin.service import DevicePluginService
+from berth.dra.capabilities import Capabilities
 from berth.dra.health import HealthStreams
 from berth.dra.healthreport import Place
 from berth.dra.origin import Origin
@@ -93,7 +94,9 @@ async def test_slices_tell_of_taints_that_are_others() -> None:
     heard = Heard()
     api = FakeApi(Node(name="n", uid="u"))
     origin = Origin(driver="berth.dev", owner=Owner(name="n", uid="u"))
-    writer = SliceWriter(api, origin, told=heard)
+    capabilities = Capabilities(api, driver="berth.dev", node_name="n")
+    await capabilities.look()
+    writer = SliceWriter(api, origin, capabilities, told=heard)
     writer.observed.apply(SlicesListed(slices=()))
     devices = [
         Device(name=name, identity=name, type="nic", group="g", attributes={}) for name in "ab"

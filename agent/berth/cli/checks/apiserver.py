@@ -9,7 +9,7 @@ Source: cases.md 9; cluster.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import attrs
@@ -19,8 +19,11 @@ from berth.cli.apiaccess import find_access
 from berth.cli.checks.apirights import ask_features, ask_rights
 from berth.cli.checks.line import Level, Line
 from berth.cli.checks.machine import ApiLook, Machine
+from berth.dra.capabilities import show
 from berth.dra.nodename import choose_node
 from berth.errors import BerthError, KubeError
+from berth.features.probe import Probe
+from berth.features.states import Fate
 from berth.kube.api import Node
 from berth.kube.client import KubeClient, Request
 from berth.kube.credentials import Credentials
@@ -35,18 +38,21 @@ LIMIT_S: Final = 8.0
 _CLASSES: Final = "/apis/resource.k8s.io/v1/deviceclasses"
 
 
-def look_api(settings: CredentialSettings, *, configured: str, host_name: str) -> ApiLook | None:
+def look_api(
+    settings: CredentialSettings, *, configured: str, host_name: str, driver: str
+) -> ApiLook | None:
     """Ask the API server; ``None`` without usable credentials. Blocks for `LIMIT_S` at most.
 
     Args:
         configured: ``[node] name``.
+        driver: ``[dra] driver``.
     """
     try:
         credentials = Credentials(find_access(settings).choice)
     except BerthError:
         # What is wrong with them is told where they are looked at.
         return None
-    return trio.run(_look, credentials, configured, host_name)
+    return trio.run(_look, credentials, configured, host_name, driver)
 
 
 def check_api(machine: Machine) -> Iterator[Line]:
@@ -83,12 +89,12 @@ def _classes(machine: Machine, look: ApiLook) -> Iterator[Line]:
         )
 
 
-async def _look(credentials: Credentials, configured: str, host_name: str) -> ApiLook:
+async def _look(credentials: Credentials, configured: str, host_name: str, driver: str) -> ApiLook:
     client = KubeClient(credentials)
     look = ApiLook(fault=f"no answer within {LIMIT_S:.0f} s")
     try:
         with trio.move_on_after(LIMIT_S):
-            look = await _ask(client, configured, host_name)
+            look = await _ask(client, configured, host_name, driver)
     except BerthError as error:
         look = ApiLook(fault=str(error))
     with trio.move_on_after(1) as closing:
@@ -97,7 +103,7 @@ async def _look(credentials: Credentials, configured: str, host_name: str) -> Ap
     return look
 
 
-async def _ask(client: KubeClient, configured: str, host_name: str) -> ApiLook:
+async def _ask(client: KubeClient, configured: str, host_name: str, driver: str) -> ApiLook:
     await client.credentials.login()
     server = KubeServer(client)
     found = await server.server_version()
@@ -110,6 +116,9 @@ async def _ask(client: KubeClient, configured: str, host_name: str) -> ApiLook:
         look = attrs.evolve(
             look, node="" if fault else choice.name, node_fault=fault, kubelet_version=version
         )
+        if isinstance(node, Node):
+            probe = Probe(driver=driver, node_name=node.name)
+            look = attrs.evolve(look, declared=node.declared, fates=await _fates(server, probe))
     return attrs.evolve(
         look,
         classes=await _read_classes(client),
@@ -123,6 +132,13 @@ async def _node(server: KubeServer, name: str) -> Node | KubeError:
         return await server.get_node(name)
     except KubeError as error:
         return error
+
+
+async def _fates(server: KubeServer, probe: Probe) -> Mapping[str, Fate] | None:
+    try:
+        return await show(server, probe)
+    except KubeError:
+        return None
 
 
 async def _read_classes(client: KubeClient) -> dict[str, str] | None:

@@ -18,6 +18,7 @@ from berth.cli.checks import (
     apiserver,
     credentials,
     drivers,
+    features,
     gates,
     gear,
     kernel,
@@ -36,6 +37,7 @@ from berth.cli.checks.managers import ifupdown, linkfiles, networkd, networkmana
 from berth.cli.looking import check_config, read_gear, scan_machine
 from berth.config.schema import Config
 from berth.errors import BerthError
+from berth.node.views import features_view
 
 Check: TypeAlias = "Callable[[Machine], Iterable[Line]]"
 
@@ -56,6 +58,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     apiserver.check_api,
     apirights.check_rights,
     gates.check_gates,
+    features.check_features,
     nri.check_socket,
     nri.check_runtime,
     selection.check_selection,
@@ -86,11 +89,13 @@ class Examination:
     Attributes:
         refused: The configuration has faults, so the machine was not looked at.
         groups: For programs: what each group takes.
+        features: For programs: how far the cluster has each feature.
     """
 
     lines: tuple[Line, ...]
     refused: bool = False
     groups: tuple[Mapping[str, Any], ...] = ()
+    features: tuple[Mapping[str, Any], ...] = ()
 
     def count(self, level: Level) -> int:
         """How many lines are of one level."""
@@ -107,7 +112,11 @@ def examine(path: Path, *, runtime_dir: Path) -> Examination:
     lines += [Line(topic=TOPIC, level=Level.WARNING, text=text) for text in report.warnings]
     machine = this_machine(report.config, runtime_dir=runtime_dir)
     lines += check_machine(machine)
-    return Examination(lines=tuple(lines), groups=tuple(selection.groups_summary(machine)))
+    return Examination(
+        lines=tuple(lines),
+        groups=tuple(selection.groups_summary(machine)),
+        features=tuple(features_view(features.cluster_features(machine))),
+    )
 
 
 def check_machine(machine: Machine) -> list[Line]:
@@ -130,7 +139,12 @@ def this_machine(config: Config, *, runtime_dir: Path) -> Machine:
     machine = Machine(
         config=config,
         credentials=settings,
-        api=apiserver.look_api(settings, configured=config.node.name, host_name=host_name),
+        api=apiserver.look_api(
+            settings,
+            configured=config.node.name,
+            host_name=host_name,
+            driver=config.dra.driver,
+        ),
         status=_status(runtime_dir),
         runtime_version=programs.containerd_version(),
         kubelet_version=programs.kubelet_version(),

@@ -1,8 +1,8 @@
 """Versions and feature gates of kubelet and of the API server, as far as they are seen.
 
 A gate counts as its version has it unless somebody wrote otherwise: for kubelet its own settings,
-for the server its figures where they may be read. What the server dropped of a write is told by the
-running daemon.
+for the server its figures where they may be read, and what it keeps of a slice. What it dropped of
+a write is told by the running daemon.
 
 Source: KC §9.10 (which version has which gate on).
 """
@@ -17,15 +17,20 @@ import attrs
 
 from berth.cli.checks.kubeletsettings import gates
 from berth.cli.checks.line import Level, Line
-from berth.cli.checks.machine import Machine
+from berth.cli.checks.machine import ApiLook, Machine
 from berth.config.doors import Door
+from berth.features.feature import number
+from berth.features.registry import FEATURES
+from berth.features.states import Fate
 from berth.model.device import NicMode
 
 KUBELET: Final = "kubelet"
 SERVER: Final = "API server"
 
 OLDEST: Final = 34
-"""Minor number of the first Kubernetes 1 whose claims berth speaks."""
+"""Minor number of the first Kubernetes 1 whose claims berth speaks; it has their own gate on."""
+
+_STAGES: Final = {feature.gate: feature.stages for feature in FEATURES}
 
 
 @attrs.frozen(kw_only=True)
@@ -33,16 +38,21 @@ class Gate:
     """A feature gate that matters here.
 
     Attributes:
-        on_since: Minor number of the first Kubernetes 1 that has it on; ``None``: none yet.
         wanted: Whether these settings need it.
         loss: What is lacking without it.
     """
 
     name: str
-    on_since: int | None
     wanted: Callable[[Machine], bool]
     loss: str
     level: Level = Level.WARNING
+
+    @property
+    def on_since(self) -> int | None:
+        """Minor number of the first Kubernetes 1 that has it on; ``None``: none yet."""
+        stages = _STAGES.get(self.name, {})
+        open_ = (number(version)[1] for version, stage in stages.items() if stage.is_on)
+        return min(open_, default=None if stages else OLDEST)
 
 
 def _claims(machine: Machine) -> bool:
@@ -57,20 +67,17 @@ def _shares(machine: Machine) -> bool:
 KUBELETS: Final = (
     Gate(
         name="DynamicResourceAllocation",
-        on_since=34,
         wanted=_claims,
         loss="no claim is prepared",
         level=Level.FAULT,
     ),
     Gate(
         name="ResourceHealthStatus",
-        on_since=36,
         wanted=_claims,
         loss="pods do not show in their status how their devices are",
     ),
     Gate(
         name="KubeletPodResourcesGet",
-        on_since=34,
         wanted=lambda machine: any(g.door is not Door.DRA for g in machine.config.nic.groups),
         loss="NICs that were asked for as a resource are found by a list of all pods",
     ),
@@ -78,32 +85,27 @@ KUBELETS: Final = (
 SERVERS: Final = (
     Gate(
         name="DynamicResourceAllocation",
-        on_since=34,
         wanted=_claims,
         loss="nothing can be published",
         level=Level.FAULT,
     ),
     Gate(
         name="DRADeviceTaints",
-        on_since=36,
         wanted=_claims,
         loss="new pods are kept from a sick device only by taking it out of the slices",
     ),
     Gate(
         name="DRAConsumableCapacity",
-        on_since=36,
         wanted=_shares,
         loss="nothing that is shared is offered",
     ),
     Gate(
         name="DRAPartitionableDevices",
-        on_since=36,
         wanted=lambda machine: any(g.vfio.rebind for g in machine.config.gpu.groups),
         loss="no GPU is offered both whole and to be bound to vfio-pci",
     ),
     Gate(
         name="DRAListTypeAttributes",
-        on_since=None,
         wanted=lambda machine: machine.config.dra.lists,
         loss="[dra] lists = true has every slice refused",
         level=Level.FAULT,
@@ -149,7 +151,7 @@ def _server_lines(machine: Machine) -> Iterator[Line]:
     for gate in SERVERS:
         if not gate.wanted(machine):
             continue
-        state = (look.features or {}).get(gate.name)
+        state = _server_has(gate.name, look)
         if state is False:
             text = f"its feature gate {gate.name} is off: {gate.loss}"
             mend = f"give kube-apiserver --feature-gates={gate.name}=true"
@@ -159,6 +161,16 @@ def _server_lines(machine: Machine) -> Iterator[Line]:
     for text in (machine.status or {}).get("warnings") or ():
         if "feature gate" in str(text):
             yield Line(topic=SERVER, level=Level.WARNING, text=str(text))
+
+
+def _server_has(gate: str, look: ApiLook) -> bool | None:
+    """Whether the server's figures, or what it keeps of a slice, show a gate open."""
+    told = (look.features or {}).get(gate)
+    if told is not None:
+        return told
+    fields = (feature.proof for feature in FEATURES if feature.gate == gate)
+    fates = {fate for proof in fields for name in proof if (fate := (look.fates or {}).get(name))}
+    return fates == {Fate.KEPT} if fates else None
 
 
 def _default_line(topic: str, gate: Gate, version: str, where: str) -> Line:

@@ -11,6 +11,7 @@ import attrs
 
 from berth.cli.outlook import Gear
 from berth.config.schema import Config
+from berth.features.states import Fate
 from berth.host.scan import HostScan
 from berth.kube.sources import CredentialSettings
 from berth.model.inventory import Inventory
@@ -31,6 +32,9 @@ class ApiLook:
         classes: What each DeviceClass selects, as text; ``None`` when that may not be read.
         rights: What we may do, by what was asked; ``None`` where the server did not say.
         features: Which of the server's feature gates are on; ``None`` when that may not be read.
+        declared: What the Node declares of its kubelet; ``None`` when there is no Node.
+        fates: What the server keeps of a slice that it does not store; ``None`` when that may not
+            be seen.
     """
 
     version: str = ""
@@ -43,6 +47,8 @@ class ApiLook:
     classes: Mapping[str, str] | None = None
     rights: Mapping[str, bool] | None = None
     features: Mapping[str, bool] | None = None
+    declared: frozenset[str] | None = None
+    fates: Mapping[str, Fate] | None = None
 
 
 @attrs.frozen(kw_only=True, slots=False)

@@ -6,6 +6,7 @@ and the daemon hands in what its parts tell of themselves. The form of the answe
 """
 
 from berth.node.views.devices import devices_view
+from berth.node.views.features import features_view
 from berth.node.views.health import health_view, verdict_entry
 from berth.node.views.holds import holds_view
 from berth.node.views.nodes import nodes_view
@@ -23,6 +24,7 @@ __all__ = [
     "Trouble",
     "Troubles",
     "devices_view",
+    "features_view",
     "health_view",
     "holds_view",
     "nodes_view",

@@ -12,12 +12,14 @@ from typing import Any, Protocol
 
 import attrs
 
+from berth.features.states import FeatureStates
 from berth.kube.api import Identity
 from berth.model.inventory import Inventory
 from berth.node.holders.nicholders import NicHolder, nics_of
 from berth.node.records.given import Given
 from berth.node.records.record import ClaimRecord
 from berth.node.views.devices import nics_summary, peripherals_summary
+from berth.node.views.features import features_view
 from berth.node.views.holds import claim_state
 from berth.runtime.supervisor import Phase, SupervisorStatistics
 
@@ -75,6 +77,10 @@ class Publication(Protocol):
     @property
     def refused(self) -> Sequence[str]:
         """Devices that the server does not take."""
+
+    @property
+    def features(self) -> FeatureStates:
+        """How far the cluster has each feature."""
 
 
 class NodeName(Protocol):
@@ -189,6 +195,7 @@ def status_view(status: Status) -> dict[str, Any]:
         "kubelet": attrs.asdict(status.kubelet) if status.kubelet else None,
         "api": attrs.asdict(status.api) if status.api else None,
         "publication": _publication(status.publication),
+        "features": features_view(status.publication.features) if status.publication else [],
         "gpu": attrs.asdict(status.gpu) if status.gpu else None,
         "resources": [attrs.asdict(resource) for resource in status.resources],
         "nics": nics_summary(status.inventory),

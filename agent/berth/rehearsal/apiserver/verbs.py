@@ -309,6 +309,8 @@ class Verbs:
             resource = call.resource
             body = invalid_json(resource.kind, resource.group, call.name, listed)
             return Answer(status=422, body=body)
+        if call.params.get("dryRun") == "All":
+            return Answer(status=status, body=_typed(call, value))
         metadata = value["metadata"]
         if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
             return Answer(status=status, body=_typed(call, self._store.remove(_key(call))))

@@ -65,7 +65,7 @@ def test_api_without_credentials() -> None:
 
     settings = CredentialSettings(kubelet_kubeconfigs=())
 
-    assert look_api(settings, configured="", host_name="x") is None
+    assert look_api(settings, configured="", host_name="x", driver="berth.dev") is None
 
 
 def test_api_when_the_credentials_cannot_be_read(tmp_path: Path) -> None:
@@ -73,4 +73,4 @@ def test_api_when_the_credentials_cannot_be_read(tmp_path: Path) -> None:
 
     settings = CredentialSettings(kubeconfig=str(tmp_path / "nowhere"))
 
-    assert look_api(settings, configured="", host_name="x") is None
+    assert look_api(settings, configured="", host_name="x", driver="berth.dev") is None

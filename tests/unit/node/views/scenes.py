@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from berth.features.states import Evidence, FeatureStates, fold
 from berth.model.claim import ClaimRef, Consumer, DeviceResult, NetworkData
 from berth.model.device import Device, Exclusion, Nic, NicKind, Version
 from berth.model.inventory import Inventory
@@ -50,6 +51,9 @@ class Publication:
     node: str = "worker-7"
     pools: dict[str, Pool] = attrs.field(factory=dict)
     refused: tuple[str, ...] = ()
+    features: FeatureStates = attrs.field(
+        factory=lambda: fold(Evidence(server=(1, 36), kubelet=(1, 36)))
+    )
 
 
 @attrs.frozen(kw_only=True)
