@@ -91,7 +91,7 @@ class Operator:
             "status": _answer(lambda _: status_view(self._state())),
             "why": self._why,
             **HealthVerbs(self._parts.care, self._parts.held.discovery.inventory).verbs(),
-            **TopologyVerb(self._parts).verbs(),
+            **TopologyVerb(self._parts, kubelet=self._parts.pods).verbs(),
         }
 
     async def _device(self, request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:

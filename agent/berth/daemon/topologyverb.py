@@ -6,7 +6,7 @@ Source: daemon.md §2.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 import trio
@@ -22,11 +22,24 @@ from berth.model.provision import PodProvision
 from berth.node.views import Layout, addresses, topology_view
 
 
-class TopologyVerb:
-    """Answers ``topology``."""
+class Asks(Protocol):
+    """Kubelet's PodResources."""
 
-    def __init__(self, parts: Parts) -> None:
+    async def provisions(self) -> tuple[PodProvision, ...]:
+        """What all active pods have."""
+        ...
+
+
+class TopologyVerb:
+    """Answers ``topology``.
+
+    Args:
+        kubelet: Who knows what pods have.
+    """
+
+    def __init__(self, parts: Parts, *, kubelet: Asks) -> None:
         self._parts = parts
+        self._kubelet = kubelet
 
     def verbs(self) -> Mapping[str, Verb]:
         """What may be asked."""
@@ -53,7 +66,7 @@ class TopologyVerb:
         pods: tuple[PodProvision, ...] = ()
         warnings = []
         try:
-            pods = await self._parts.pods.provisions()
+            pods = await self._kubelet.provisions()
         except HostError as error:
             if must_know:
                 raise

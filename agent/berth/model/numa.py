@@ -29,10 +29,11 @@ def parse_numbers(text: str) -> tuple[int, ...]:
     """
     found: set[int] = set()
     for part in filter(None, text.strip().split(",")):
-        first, _, last = part.partition("-")
-        if not (first.isdecimal() and (last or first).isdecimal()):
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if not (first.isdecimal() and last.isdecimal()):
             return ()
-        found.update(range(int(first), int(last or first) + 1))
+        found.update(range(int(first), int(last) + 1))
     return tuple(sorted(found))
 
 
@@ -42,3 +43,9 @@ def numbers_text(numbers: Iterable[int]) -> str:
     runs = groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0])
     ends = [(run[0][1], run[-1][1]) for run in (list(pairs) for _, pairs in runs)]
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ends)
+
+
+def cpus_text(cpus: Iterable[int]) -> str:
+    """CPUs in words: ``CPU 4``, ``CPUs 0-3,8``."""
+    listed = tuple(cpus)
+    return f"CPU{'' if len(listed) == 1 else 's'} {numbers_text(listed)}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from berth.model.numa import NumaNode, numbers_text
+from berth.model.numa import NumaNode, cpus_text, numbers_text
 from berth.model.provision import MemoryBlock
 
 ALIGNED = "aligned"
@@ -40,9 +40,9 @@ def cpu_things(cpus: Iterable[int], nodes: Iterable[NumaNode]) -> list[Thing]:
     for node in nodes:
         here = left & set(node.cpus)
         if here:
-            found.append(Thing(label=f"CPUs {numbers_text(here)}", numa=(node.id,)))
+            found.append(Thing(label=cpus_text(here), numa=(node.id,)))
             left -= here
-    return [*found, *([Thing(label=f"CPUs {numbers_text(left)}")] if left else [])]
+    return [*found, *([Thing(label=cpus_text(left))] if left else [])]
 
 
 def memory_things(blocks: Iterable[MemoryBlock]) -> list[Thing]:
