@@ -65,9 +65,10 @@ def _outside(holder: NicHolder) -> Iterator[str]:
             name, edits = device.result.device, device.edits
         else:
             name, edits = device.peripheral.name, device.peripheral.edits
-        if nic is not None or any(map(_stays, edits.nodes)):
+        # Beside a function there may be nodes that help with it, such as the host's packet queue.
+        if nic is not None or (edits.nodes and not any(map(_goes_through, edits.nodes))):
             yield name
 
 
-def _stays(node: DeviceNode) -> bool:
-    return node.type is NodeType.CHAR and not node.host_path.startswith(_THROUGH)
+def _goes_through(node: DeviceNode) -> bool:
+    return node.type is NodeType.BLOCK or node.host_path.startswith(_THROUGH)

@@ -740,7 +740,8 @@ class Resources:
         if self.fault is not None:
             raise self.fault
         self.learnt.append(sandbox.id)
-        self.one = attrs.evolve(self.one, pod_uid=sandbox.uid)
+        if self.one.has_nics:
+            self.one = attrs.evolve(self.one, pod_uid=sandbox.uid)
 
     async def mark(self, sandbox: Sandbox, containers: Iterable[Container]) -> None:
         """Find it out by containers with our mark."""

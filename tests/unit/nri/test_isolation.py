@@ -7,8 +7,8 @@ import pytest
 
 from berth.errors import ClaimError
 from berth.model.claim import DeviceResult
-from berth.model.edits import Edits, NodeType
-from berth.model.peripheral import VFIO_GPU, Peripheral
+from berth.model.edits import Edits, NodeType, joined
+from berth.model.peripheral import Peripheral
 from berth.model.pod import Sandbox
 from berth.nic.record import Stage
 from berth.node.holders.nicholders import NicHolder
@@ -27,6 +27,11 @@ def at(path: str, kind: NodeType = NodeType.CHAR) -> Peripheral:
     return attrs.evolve(
         modem(), edits=Edits(nodes=(attrs.evolve(node, host_path=path, path=path, type=kind),))
     )
+
+
+def with_node(one: Peripheral, other: Peripheral) -> Peripheral:
+    """A device with the other's node too."""
+    return attrs.evolve(one, edits=joined((one.edits, other.edits)))
 
 
 def claimed(*peripherals: Peripheral) -> ClaimRecord:
@@ -74,7 +79,7 @@ def test_what_would_stay_outside_is_refused_by_name(holder: NicHolder, names: st
     "holder",
     [
         claimed(at("/dev/vfio/7"), at("/dev/vfio/devices/vfio0"), at("/dev/iommu")),
-        claimed(attrs.evolve(at("/dev/vfio/7"), type=VFIO_GPU)),
+        claimed(with_node(at("/dev/vfio/7"), at("/dev/vhost-net"))),
         claimed(at("/dev/infiniband/uverbs0"), at("/dev/sdb", NodeType.BLOCK)),
         claimed(attrs.evolve(modem(), edits=Edits(env=("A=b",)))),
         given(at("/dev/vfio/7")),
