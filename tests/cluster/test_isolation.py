@@ -56,8 +56,8 @@ def test_pod_in_a_machine_is_refused_its_link_by_name(site: Site) -> None:
     assert REFUSED in site.berth("why", f"{site.namespace}/isolated")
     assert phase(isolated.now) == "Pending"
     assert bare.links() == {"lo", "eth0"}
-    site.wait_home("nic0", at_home)
     isolated.delete()
+    site.wait_home("nic0", at_home)
     assert site.run("plain", "uplink").links() == {"lo", "eth0", "net1"}
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.cluster.bed import Bed
 from tests.cluster.pods import container
-from tests.cluster.site import LAB, PodView, Site, device
+from tests.cluster.session import made_namespace
+from tests.cluster.site import LAB, MANIFESTS, PodView, Site, device
 from tests.cluster.test_peripherals import wait_allocatable
 
 CONSOLE = """
@@ -91,3 +94,27 @@ def test_topology_while_kubelet_is_away_tells_the_rest(site: Site) -> None:
     assert device("nic0") in [one["name"] for one in answer["devices"]]
     assert (answer["pods"], len(answer["warnings"])) == ([], 1)
     assert "nobody says what containers have" in answer["warnings"][0]
+
+
+def test_pod_that_kubelet_manages_as_a_whole(bed: Bed) -> None:
+    """Its CPUs and memory are its own; a container without an exclusive part shares them."""
+
+    with bed.cluster(gates={"PodLevelResourceManagers": True}) as cluster:
+        node = cluster.node("1.37+2.4")
+        cluster.api.apply((MANIFESTS / "deviceclasses.yaml").read_text())
+        node.configure_kubelet(**ALIGNED, **MEMORY, topologyManagerScope="pod")
+        with contextlib.contextmanager(made_namespace)(cluster) as namespace:
+            site = Site(cluster, node, namespace)
+            site.open()
+            whole = {"limits": {"cpu": "1", "memory": "128Mi"}}
+            shared = [container("main"), container("side")]
+            site.run("whole", containers=shared, resources=whole)
+
+            answer = json.loads(site.berth("topology", "whole", "--json"))
+
+    (told,) = answer["pods"]
+    assert len(told["cpus"]) == 1
+    assert [one["bytes"] for one in told["memory"]] == [128 << 20]
+    for each in told["containers"]:
+        assert (each["cpus"], each["cpus_of"]) == (told["cpus"], "pod")
+        assert (each["memory_of"], each["numa"]["says"]) == ("pod", "on NUMA node 0")
