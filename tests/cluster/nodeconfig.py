@@ -68,6 +68,9 @@ def _containerd_1() -> str:
   enable_cdi = true
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "native"
+    # Whoever names one handler here has no other.
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.{SECOND_HANDLER}]
       runtime_type = "io.containerd.runc.v2"
   [plugins."io.containerd.grpc.v1.cri".cni]
