@@ -5,8 +5,8 @@ Kubelet says who has what, at both doors and from all drivers; `Layout` knows wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
 from berth.errors import ConfigError
 from berth.model.device import Nic
@@ -23,6 +23,8 @@ from berth.node.views.alignment import (
 from berth.node.views.devices import device_entry, peripheral_entry
 from berth.node.views.layout import Layout, Place
 
+T = TypeVar("T")
+
 _KEPT: Final = ("name", "kind", "group", "ifname", "path", "pci", "offered", "held_by")
 
 
@@ -36,7 +38,9 @@ def topology_view(layout: Layout, pod: str = "") -> dict[str, Any]:
         ConfigError: There is no such active pod.
     """
     every = [_pod(one, layout) for one in layout.pods]
-    devices = [*_ours(layout, every), *_others(every)]
+    ours = list(_ours(layout, every))
+    devices = [*ours, *_others(every, besides={entry["pci"] for entry in ours})]
+    # What is below no root comes last.
     devices.sort(key=lambda entry: (entry["pcie_root"] or "~", entry["pci"], entry["name"]))
     shown = [one for one in every if pod in {"", one["name"], f"{one['namespace']}/{one['name']}"}]
     if pod and not shown:
@@ -58,19 +62,22 @@ def topology_view(layout: Layout, pod: str = "") -> dict[str, Any]:
 
 
 def _ours(layout: Layout, pods: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Our devices, with the containers that have them.
+    """What our inventory has, with the containers that have it, by whomever they were given it.
 
     Links of no hardware that nobody offers or has are left out: a node has one for each pod.
     """
-    holders = _holders(pods)
+    holders, others = _holders(pods, _key), _holders(pods, _address)
     for one in layout.inventory.every:
         entry = _entry(one, layout.inventory)
         place = layout.place_of(one.name)
-        containers = holders.get(("", one.name), [])
-        if place.pci or entry["offered"] or entry["held_by"] or containers:
+        pci = place.pci or entry["pci"]
+        containers = sorted(
+            {*holders.get(("", one.name), ()), *(others.get(pci, ()) if pci else ())}
+        )
+        if pci or entry["offered"] or entry["held_by"] or containers:
             yield {
                 **{key: entry[key] for key in _KEPT},
-                "pci": place.pci or entry["pci"],
+                "pci": pci,
                 "numa": list(place.numa),
                 "pcie_root": place.root,
                 "ours": True,
@@ -78,12 +85,20 @@ def _ours(layout: Layout, pods: Iterable[Mapping[str, Any]]) -> Iterator[dict[st
             }
 
 
-def _others(pods: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Devices of other plugins and drivers that a container has; of free ones nobody tells."""
+def _others(
+    pods: Iterable[Mapping[str, Any]], *, besides: Container[str]
+) -> Iterator[dict[str, Any]]:
+    """Devices of other plugins and drivers that a container has; of free ones nobody tells.
+
+    Args:
+        besides: PCI addresses of what our inventory has.
+    """
     pods = tuple(pods)
-    holders = _holders(pods)
+    holders = _holders(pods, _key)
     entries = {_key(each): each for _, each in _given(pods) if not each["ours"]}
     for key, each in entries.items():
+        if each["pci"] and each["pci"] in besides:
+            continue
         yield {
             "name": each["name"],
             "kind": each["kind"],
@@ -112,14 +127,19 @@ def _key(device: Mapping[str, Any]) -> tuple[str, str]:
     return "" if device["ours"] else device["kind"], device["name"]
 
 
-def _holders(pods: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], list[str]]:
+def _address(device: Mapping[str, Any]) -> str:
+    """Where another plugin's device is on the PCI bus; empty for others."""
+    return "" if device["ours"] else device["pci"]
+
+
+def _holders(
+    pods: Iterable[Mapping[str, Any]], key: Callable[[Mapping[str, Any]], T]
+) -> dict[T, list[str]]:
     """Containers by what they have."""
-    found: dict[tuple[str, str], list[str]] = {}
+    found: dict[T, set[str]] = {}
     for where, device in _given(pods):
-        names = found.setdefault(_key(device), [])
-        if where not in names:
-            names.append(where)
-    return {key: sorted(names) for key, names in found.items()}
+        found.setdefault(key(device), set()).add(where)
+    return {each: sorted(names) for each, names in found.items()}
 
 
 def _entry(one: Peripheral | Nic, inventory: Inventory) -> dict[str, Any]:

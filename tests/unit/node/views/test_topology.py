@@ -150,6 +150,19 @@ def test_other_plugins_word_is_taken_where_the_machine_has_none(root: Path) -> N
     assert (device["name"], device["numa"], device["pcie_root"]) == ("GPU-9", [1], "")
 
 
+def test_nic_of_ours_that_another_plugin_gave_is_one_device(root: Path) -> None:
+    """Its id there is the address by which we know it too."""
+
+    block = UnitBlock(resource="intel.com/vf", ids=("0000:a1:00.0",))
+    lone = pod("lone", container("lone", "main", units=(block,)))
+
+    answer = topology_view(layout(root, lone))
+
+    (found,) = (one for one in answer["devices"] if one["pci"] == "0000:a1:00.0")
+    assert (found["name"], found["containers"]) == (FAR, ["default/lone/main"])
+    assert only(answer)["devices"][0]["name"] == "0000:a1:00.0"
+
+
 def test_pod_managed_as_a_whole_shares_what_no_container_has_alone(root: Path) -> None:
     """Its CPUs are not counted twice, and its memory is everybody's in it."""
 
