@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.bed import Bed
 from tests.cluster.pods import container
-from tests.cluster.session import made_namespace
-from tests.cluster.site import LAB, MANIFESTS, PodView, Site, device
+from tests.cluster.site import LAB, PodView, Site, device
 from tests.cluster.test_peripherals import wait_allocatable
 
 CONSOLE = """
@@ -35,15 +33,22 @@ MEMORY = {
 }
 
 
-@pytest.fixture(name="aligned")
-def _aligned(site: Site) -> Iterator[Site]:
-    """A site whose kubelet gives whole CPUs, and memory of one NUMA node."""
-    site.node.configure_kubelet(**ALIGNED, **MEMORY)
-    site.open(f"{LAB}{CONSOLE}")
-    wait_allocatable(site, 1, "berth.dev/console")
-    yield site
+@contextlib.contextmanager
+def kubelet_set(site: Site, **more: object) -> Iterator[None]:
+    """A kubelet that gives whole CPUs, and memory of one NUMA node, for the time of a block."""
+    site.node.configure_kubelet(**ALIGNED, **MEMORY, **more)
+    yield
     site.cluster.drain(site.node.name)
     site.node.configure_kubelet()
+
+
+@pytest.fixture(name="aligned")
+def _aligned(site: Site) -> Iterator[Site]:
+    """A site with such a kubelet, and a device at each door."""
+    with kubelet_set(site):
+        site.open(f"{LAB}{CONSOLE}")
+        wait_allocatable(site, 1, "berth.dev/console")
+        yield site
 
 
 def told_of(site: Site, pod: PodView) -> dict[str, Any]:
@@ -96,21 +101,16 @@ def test_topology_while_kubelet_is_away_tells_the_rest(site: Site) -> None:
     assert "nobody says what containers have" in answer["warnings"][0]
 
 
-def test_pod_that_kubelet_manages_as_a_whole(bed: Bed) -> None:
-    """Its CPUs and memory are its own; a container without an exclusive part shares them."""
+def test_pod_that_kubelet_manages_as_a_whole(alpha_site: Site) -> None:
+    """Its CPUs and memory are its own; containers without an exclusive part share them."""
 
-    with bed.cluster(gates={"PodLevelResourceManagers": True}) as cluster:
-        node = cluster.node("1.37+2.4")
-        cluster.api.apply((MANIFESTS / "deviceclasses.yaml").read_text())
-        node.configure_kubelet(**ALIGNED, **MEMORY, topologyManagerScope="pod")
-        with contextlib.contextmanager(made_namespace)(cluster) as namespace:
-            site = Site(cluster, node, namespace)
-            site.open()
-            whole = {"limits": {"cpu": "1", "memory": "128Mi"}}
-            shared = [container("main"), container("side")]
-            site.run("whole", containers=shared, resources=whole)
+    site = alpha_site
+    with kubelet_set(site, topologyManagerScope="pod"):
+        site.open()
+        limits = {"limits": {"cpu": "1", "memory": "128Mi"}}
+        site.run("whole", containers=[container("main"), container("side")], resources=limits)
 
-            answer = json.loads(site.berth("topology", "whole", "--json"))
+        answer = json.loads(site.berth("topology", f"{site.namespace}/whole", "--json"))
 
     (told,) = answer["pods"]
     assert len(told["cpus"]) == 1
