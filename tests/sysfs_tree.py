@@ -1,4 +1,4 @@
-"""Builds sysfs trees of files: PCI functions, virtual functions, virtio, USB, RDMA, links.
+"""Builds sysfs trees of files: PCI and virtual functions, virtio, USB, RDMA, links, NUMA nodes.
 
 Folders and links lie as the kernel lays them, so whatever reads the tree by its ways finds what it
 would find on a machine; whatever is not asked for is absent, as with a driver that tells nothing.
@@ -189,6 +189,13 @@ class SysfsTree:
             _link(folder / "device", on)
         _link(self.root / "class/net" / name, folder)
         return folder
+
+    def numa_node(self, number: int, *, cpus: str = "", memory_kib: int = 0) -> None:
+        """Add a NUMA node, with its CPUs as the kernel lists them."""
+        folder = self.root / f"devices/system/node/node{number}"
+        folder.mkdir(parents=True)
+        _write(folder / "cpulist", cpus)
+        _write(folder / "meminfo", f"Node {number} MemTotal:       {memory_kib} kB")
 
     def folder(self, address: str) -> Path:
         """The folder of a function."""

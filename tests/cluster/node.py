@@ -296,8 +296,19 @@ class Node:
         for name, text in files.items():
             self.write(name, text)
 
-    def _kubelet_config(self) -> str:
-        return nodeconfig.kubelet(cgroup_root=f"/{self._cgroup}", gates=self._gates())
+    def configure_kubelet(self, **fields: object) -> None:
+        """Start kubelet with these settings beside the usual ones; returns when it is Ready."""
+        self.kubelet.terminate()
+        self.write(KUBELET_CONFIG, self._kubelet_config(**fields))
+        # It refuses to start with what another policy of theirs has written.
+        states = [f"/var/lib/kubelet/{each}_manager_state" for each in ("cpu", "memory")]
+        self.run("rm", "-f", *states)
+        self.start_kubelet()
+        self.wait_ready()
+
+    def _kubelet_config(self, **fields: object) -> str:
+        root = f"/{self._cgroup}"
+        return nodeconfig.kubelet(cgroup_root=root, gates=self._gates(), **fields)
 
     def _gates(self) -> Mapping[str, bool]:
         """The cluster's gates; a kubelet of another version is given those that it knows too."""

@@ -11,10 +11,16 @@ CNI_BIN = "/usr/lib/cni"
 CA_FILE = "/etc/kubernetes/pki/ca.crt"
 KUBELET_KUBECONFIG = "/etc/kubernetes/kubelet.conf"
 KUBELET_IDENTITY = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+SECOND_HANDLER = "isolated"
+"""A second runtime handler, which runs pods as the first does: by runc."""
 
 
-def kubelet(*, cgroup_root: str, gates: Mapping[str, bool]) -> str:
-    """The configuration of kubelet, for 1.34 and 1.37 alike."""
+def kubelet(*, cgroup_root: str, gates: Mapping[str, bool], **more: object) -> str:
+    """The configuration of kubelet, for 1.34 and 1.37 alike.
+
+    Args:
+        more: Further fields in its own spelling.
+    """
     document = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -44,6 +50,7 @@ def kubelet(*, cgroup_root: str, gates: Mapping[str, bool]) -> str:
         "imageGCLowThresholdPercent": 99,
         "readOnlyPort": 0,
         "resolvConf": "",
+        **more,
     }
     return json.dumps(document, indent=1)
 
@@ -61,6 +68,11 @@ def _containerd_1() -> str:
   enable_cdi = true
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "native"
+    # Whoever names one handler here has no other.
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.{SECOND_HANDLER}]
+      runtime_type = "io.containerd.runc.v2"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{CNI_BIN}"
 [plugins."io.containerd.nri.v1.nri"]
@@ -81,6 +93,8 @@ def _containerd_2(version: tuple[int, int]) -> str:
   restrict_oom_score_adj = true
   [plugins."io.containerd.cri.v1.runtime".cni]
     {binaries}
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.{SECOND_HANDLER}]
+    runtime_type = "io.containerd.runc.v2"
 """
 
 

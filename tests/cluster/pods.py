@@ -73,6 +73,16 @@ def container(name: str, *claims: str, command: list[str] | None = None, **more:
     return made
 
 
+def runtime_class(handler: str) -> Object:
+    """A runtime class of its handler's name."""
+    return {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": handler},
+        "handler": handler,
+    }
+
+
 def pod_path(namespace: str, name: str) -> str:
     """Where a pod lies in the API."""
     return f"/api/v1/namespaces/{namespace}/pods/{name}"

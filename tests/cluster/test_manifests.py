@@ -10,6 +10,7 @@ import yaml
 
 from berth.errors import KubeError
 from tests.cluster.bed import Cluster
+from tests.cluster.pods import runtime_class
 
 MANIFESTS: Final = Path(__file__).parents[2] / "configs" / "kubernetes"
 COLLECTIONS: Final = {
@@ -45,7 +46,7 @@ def test_manifest_is_taken_without_an_unknown_field(file: Path, cluster: Cluster
         handler = document.get("spec", {}).get("runtimeClassName", "")
         if handler:
             # Whoever gives devices to virtual machines has one; the server refuses a pod without.
-            _create(cluster, RUNTIME_CLASSES, _runtime_class(handler))
+            _create(cluster, RUNTIME_CLASSES, runtime_class(handler))
 
     refused = [
         _create(cluster, f"{COLLECTIONS[document['kind']]}?{DRY}", document)
@@ -63,15 +64,6 @@ def _create(cluster: Cluster, path: str, document: dict[str, Any]) -> str:
     except KubeError as error:
         return str(error) if error.status != 409 else ""
     return ""
-
-
-def _runtime_class(name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "node.k8s.io/v1",
-        "kind": "RuntimeClass",
-        "metadata": {"name": name},
-        "handler": name,
-    }
 
 
 def test_policy_has_no_expression_that_the_server_warns_of(cluster: Cluster) -> None:

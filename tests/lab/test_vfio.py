@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.cluster.claimforms import request
+from tests.cluster.nodeconfig import SECOND_HANDLER
+from tests.cluster.pods import runtime_class
 from tests.lab.labnode import SLOW
 from tests.lab.labsite import LabSite
 
@@ -12,6 +14,7 @@ VIABLE = Path(__file__).parent / "scripts" / "viable.py"
 VF = "nic-0000-21-10-0"
 # Two NICs behind a conventional bridge, which cannot tell them apart: one IOMMU group.
 OFFERED, NEIGHBOR = "0000:43:01.0", "0000:43:02.0"
+LINK = "0000:21:10.2"
 SETTINGS = f"""{SLOW}
 [[nic.group]]
 name = "machines"
@@ -40,6 +43,28 @@ def test_vf_is_bound_for_a_pod_and_given_back_to_its_driver(site: LabSite) -> No
     site.wait_home("ens1v0", at_home, limit_s=60)
     assert node.driver("0000:21:10.0") == "igbvf"
     assert site.listed("holds") == []
+
+
+def test_pod_of_a_handler_for_machines_gets_its_function_and_no_link(site: LabSite) -> None:
+    """By one class of its own each: one VF as a function, and its neighbor as the link it is."""
+
+    node = site.node
+    node.make_vfs("ens1", 2)
+    site.api.apply(runtime_class(SECOND_HANDLER))
+    links = f'[[nic.group]]\nname = "links"\nmatch = {{ pci = ["{LINK}"] }}\n'
+    handlers = f'[nic]\nvm_handlers = ["{SECOND_HANDLER}"]\n'
+    link = f"nic-{LINK.replace(':', '-').replace('.', '-')}"
+    site.open(f"{handlers}{SETTINGS}{links}", nics=[], offers=[VF, link])
+    site.claim("function", request(of="nic-vfio"))
+    site.claim("link", request())
+
+    inside = site.run("inside", "function", runtimeClassName=SECOND_HANDLER)
+    outside = site.create("outside", "link", runtimeClassName=SECOND_HANDLER)
+
+    told = outside.wait_event("FailedCreatePodSandBox", "runs in a virtual machine")
+    assert f"into which {link} cannot be brought" in told
+    assert "vfio" in inside.run("ls", "/dev/vfio").split()
+    assert node.driver("0000:21:10.0") == "vfio-pci"
 
 
 def test_function_in_one_group_with_the_hosts_own_is_not_given(site: LabSite) -> None:

@@ -17,6 +17,7 @@ from berth.cli import (
     rehearse,
     reload,
     status,
+    topology,
     why,
 )
 from berth.cli.parsing import Command
@@ -27,6 +28,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     status.COMMAND,
     why.COMMAND,
     holds.COMMAND,
+    topology.COMMAND,
     health.COMMAND,
     gpu.COMMAND,
     device.COMMAND,

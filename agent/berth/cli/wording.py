@@ -48,3 +48,13 @@ def health_word(verdict: Mapping[str, Any] | None) -> str:
     if word == "healthy" and reason:
         word = "degraded"
     return f"{word} ({reason})" if reason else str(word)
+
+
+def memory_size(size_bytes: int) -> str:
+    """An amount of memory in its largest fitting unit: ``2.5 GiB``."""
+    size, unit = float(size_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.0f} {unit}" if size == int(size) else f"{size:.1f} {unit}"

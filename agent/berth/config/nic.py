@@ -151,7 +151,9 @@ class NicTable:
     vm_handlers: tuple[str, ...] = key(
         Several(item=DNS_LABEL),
         (),
-        "Runtime handlers that run pods in virtual machines, into which no interface can be moved.",
+        "Runtime handlers that run pods in virtual machines, into which no interface can be moved. "
+        "Their pods are refused every device but functions that vfio-pci has, RDMA devices and "
+        "block devices.",
     )
     groups: tuple[NicGroup, ...] = tables(
         NicGroup, "NICs that are offered alike.", name="group", check=_check_groups

@@ -14,6 +14,7 @@ from berth.control import Event, Verb
 from berth.daemon.configfile import ConfigFile, read_config
 from berth.daemon.healthverbs import HealthVerbs
 from berth.daemon.parts import Parts
+from berth.daemon.topologyverb import TopologyVerb
 from berth.deviceplugin.plugin import ResourceStatistics
 from berth.errors import ConfigError, Faults, KubeError
 from berth.generic.explain import explain, path_of
@@ -90,6 +91,7 @@ class Operator:
             "status": _answer(lambda _: status_view(self._state())),
             "why": self._why,
             **HealthVerbs(self._parts.care, self._parts.held.discovery.inventory).verbs(),
+            **TopologyVerb(self._parts, kubelet=self._parts.pods).verbs(),
         }
 
     async def _device(self, request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:

@@ -40,6 +40,7 @@ from berth.node.plugin.resourcepods import ResourcePods
 from berth.node.plugin.running import Running
 from berth.node.views import Troubles
 from berth.nri.hooks import PodHooks
+from berth.nri.isolation import Isolation
 from berth.nri.plugin import CONNECTING, PluginState
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.latest import Latest
@@ -177,7 +178,7 @@ class Parts:
         return PodHooks(
             self.work.claims,
             arrivals=self.work.arrivals,
-            vm_handlers=self.config.nic.vm_handlers,
+            isolation=Isolation(lambda: self.config.nic.vm_handlers),
             troubles=self.troubles,
             is_ending=self._is_ending,
             running=self.running,

@@ -22,7 +22,7 @@ def read_pods(pods: Iterable[pb.PodResources]) -> PodUsages:
         for devices in container.devices:
             entry = ids.setdefault((ref, devices.resource_name), {})
             entry.update(dict.fromkeys(devices.device_ids))
-        claims.update(dict.fromkeys(_claims(ref, container)))
+        claims.update(dict.fromkeys(claim_usages(ref, container)))
     return PodUsages(
         usages=tuple(
             Usage(container=ref, resource=resource, ids=tuple(names))
@@ -41,7 +41,8 @@ def _containers(
             yield ref, container
 
 
-def _claims(ref: ContainerRef, container: pb.ContainerResources) -> Iterator[ClaimUsage]:
+def claim_usages(ref: ContainerRef, container: pb.ContainerResources) -> Iterator[ClaimUsage]:
+    """Devices of a container's claims, one by one."""
     for claim in container.dynamic_resources:
         for device in claim.claim_resources:
             yield ClaimUsage(

@@ -17,8 +17,10 @@ from typing import Final, TypeVar
 import trio
 
 from berth.deviceplugin.listing import read_allocatable, read_pods
+from berth.deviceplugin.provisions import read_provisions
 from berth.errors import HostError
 from berth.model.meter import Timing
+from berth.model.provision import PodProvision
 from berth.model.resource import PodUsages, Usage
 from berth.pb import podresources_v1_pb2 as pb
 from berth.runtime.asyncthread import AsyncioThread
@@ -70,8 +72,15 @@ class PodResources:
         Raises:
             HostError: Kubelet does not answer, or not within `ANSWER_S`.
         """
-        answer = await self._ask("List", pb.ListPodResourcesRequest(), pb.ListPodResourcesResponse)
-        return read_pods(answer.pod_resources)
+        return read_pods((await self._list()).pod_resources)
+
+    async def provisions(self) -> tuple[PodProvision, ...]:
+        """Ask what all active pods have of CPUs, memory and devices.
+
+        Raises:
+            HostError: As `list_pods`.
+        """
+        return read_provisions((await self._list()).pod_resources)
 
     async def usages(self) -> tuple[Usage, ...]:
         """Ask which ids of extended resources the containers of all active pods have.
@@ -120,6 +129,9 @@ class PodResources:
             pb.AllocatableResourcesResponse,
         )
         return read_allocatable(answer)
+
+    async def _list(self) -> pb.ListPodResourcesResponse:
+        return await self._ask("List", pb.ListPodResourcesRequest(), pb.ListPodResourcesResponse)
 
     async def _ask(self, method: str, request: Message, reply: type[ReplyT]) -> ReplyT:
         began = trio.current_time()

@@ -184,6 +184,15 @@ FEATURES: Final = (
         parts=(Part.KUBELET,),
         test="test_nic_resources.py::test_pod_that_asks_by_its_limits_gets_its_nic_and_gives_it_back",
     ),
+    Feature(
+        key="pod-level-managers",
+        title="Pods whose CPUs and memory kubelet sets apart as a whole, and tells so",
+        gate="PodLevelResourceManagers",
+        stages=since(v1_36=_ALPHA, v1_37=Stage.BETA_OFF),
+        parts=(Part.KUBELET,),
+        cost="nothing: only kubelet's static managers of CPUs and memory do anything by it",
+        test="test_topology.py::test_pod_that_kubelet_manages_as_a_whole",
+    ),
 )
 """The table, in the order in which it is told. Whoever writes the test of a row names it here."""
 

@@ -31,6 +31,7 @@ from berth.node.records.given import Given
 from berth.node.records.record import ClaimRecord
 from berth.node.views.troubles import Trouble, Troubles
 from berth.nri.handlers import Turn
+from berth.nri.isolation import Isolation
 from berth.nri.presence import is_lacking, reference, users
 from berth.nri.versions import leaks_failed_sandboxes
 from berth.runtime.logs import get_log
@@ -80,6 +81,10 @@ class ResourcePods(Protocol):
         """Learn it from its containers."""
         ...
 
+    def asked_by(self, container: Container) -> tuple[Given, ...]:
+        """What a container says that it was given."""
+        ...
+
 
 class Arrivals(Protocol):
     """Who brings NICs into sandboxes; `berth.node.claims.arrivals` says what it promises."""
@@ -106,7 +111,7 @@ class PodHooks:
         claims: The node's claims.
         resources: Pods that asked for resources; ``None`` where there are none.
         arrivals: Brings NICs into sandboxes.
-        vm_handlers: Runtime handlers that run pods in virtual machines, which no link can enter.
+        isolation: What pods in virtual machines can have; ``None`` where none runs in one.
         troubles: Where refusals are remembered for the operator.
         is_ending: Whether a pod is being deleted; asked only for sandboxes from before a restart
             of the runtime, whose stop it will not tell.
@@ -118,7 +123,7 @@ class PodHooks:
         claims: PreparedClaims,
         *,
         arrivals: Arrivals,
-        vm_handlers: Collection[str] = (),
+        isolation: Isolation | None = None,
         troubles: Troubles,
         is_ending: Callable[[Sandbox], Awaitable[bool]],
         running: Running | None = None,
@@ -127,7 +132,7 @@ class PodHooks:
         self._claims = claims
         self._resources = resources
         self._arrivals = arrivals
-        self._vm_handlers = frozenset(vm_handlers)
+        self._isolation = isolation or Isolation(tuple)
         self._troubles = troubles
         self._is_ending = is_ending
         self._running = running or Running()
@@ -174,6 +179,7 @@ class PodHooks:
         try:
             if self._resources is not None:
                 await self._resources.learn(sandbox)
+            self._isolation.require_reach(sandbox, self._of_pod(sandbox))
             uids = self._lacking(sandbox)
             if uids:
                 limit_s = ends_at - trio.current_time()
@@ -286,6 +292,8 @@ class PodHooks:
             for uid, record in zip(marked, self._claims.by_marker(marked), strict=True):
                 own = await self._require_own(uid, record, sandbox, turn)
                 wanted[own.uid] = own
+            asked = self._resources.asked_by(container) if self._resources is not None else ()
+            self._isolation.require_reach(sandbox, (*wanted.values(), *asked))
             uids = [uid for uid, record in wanted.items() if record.has_nics]
             if uids and await self._arrivals.missing(uids, await reference(sandbox)):
                 limit_s = ends_at - trio.current_time()
@@ -333,13 +341,6 @@ class PodHooks:
     async def _attach(
         self, uids: Collection[str], sandbox: Sandbox, *, limit_s: float, decision: Decision
     ) -> None:
-        if sandbox.runtime_handler in self._vm_handlers:
-            raise ClaimError(
-                f"pod {sandbox}",
-                f"runs in a virtual machine (runtime handler {sandbox.runtime_handler})",
-                rule="a link cannot be moved into it",
-                mend="use a runtime class without a virtual machine, or drop the claim",
-            )
         place = await reference(sandbox)
         await self._arrivals.attach(uids, place, limit_s=limit_s, decision=decision)
         self._troubles.forget(sandbox.uid)
@@ -354,6 +355,7 @@ class PodHooks:
         if not uids or sandbox.id not in self._older:
             return
         try:
+            self._isolation.require_reach(sandbox, self._of_pod(sandbox))
             await self._attach(uids, sandbox, limit_s=LATE_ATTACH_S, decision=Decision())
         except BerthError as error:
             self._note(sandbox, error)

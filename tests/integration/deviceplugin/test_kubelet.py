@@ -131,6 +131,8 @@ async def test_claims_and_a_blind_kubelet_are_told(open_bed: OpenBed) -> None:
             kubelet.pods.containers.append(ref)
             kubelet.pods.claims.append(usage)
             assert (await bed.pods.list_pods()).claims == (usage,)
+            (pod,) = await bed.pods.provisions()
+            assert [each.claims for each in pod.containers] == [(usage,)]
             kubelet.pods.blind = True
             assert (await bed.pods.list_pods()).claims == ()
 

@@ -16,15 +16,16 @@ from berth.model.claim import Consumer
 from berth.model.pod import Container, ContainerState, Sandbox
 from berth.nic import execute
 from berth.nic.record import NicRecord, SandboxRef, Stage
-from berth.node.plugin.running import units_of
+from berth.node.plugin.running import mark, units_of
 from berth.node.records.given import Given
 from berth.node.records.record import ClaimRecord
 from berth.node.views.troubles import Troubles
 from berth.nri.handlers import Turn
 from berth.nri.hooks import LATE_ATTACH_S, RESERVE_S, PodHooks
+from berth.nri.isolation import Isolation
 from berth.nri.versions import Runtime
 from berth.runtime.threads import Decision
-from tests.unit.node.peripherals import given, modem
+from tests.unit.node.peripherals import RESOURCE, given, modem
 from tests.unit.node.views.scenes import CLAIM, POD, SANDBOX, claim_record, nic_record
 
 SOUND = Runtime(name="containerd", version="v2.4.2")
@@ -167,7 +168,11 @@ async def hooks(
 ) -> AsyncIterator[PodHooks]:
     """Hooks whose tasks run."""
     made = PodHooks(
-        claims, arrivals=claims, vm_handlers=["kata"], troubles=troubles, is_ending=ending
+        claims,
+        arrivals=claims,
+        isolation=Isolation(lambda: ["kata"]),
+        troubles=troubles,
+        is_ending=ending,
     )
     await nursery.start(made.run)
     yield made
@@ -266,12 +271,14 @@ async def test_host_network_is_refused(
 async def test_virtual_machine_is_refused(
     hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox
 ) -> None:
-    """No link enters it; also when its sandbox is met late."""
+    """No link enters it: not as the sandbox is made, nor for a container, nor late."""
 
     vm = attrs.evolve(sandbox, runtime_handler="kata")
 
     with pytest.raises(ClaimError, match=r"runs in a virtual machine \(runtime handler kata\)"):
         await hooks.run_pod_sandbox(vm, turn())
+    with pytest.raises(ClaimError, match=r"into which nic-0000-41-00-0 cannot be brought"):
+        await hooks.create_container(vm, container(), turn())
     await hooks.synchronize([vm], [])
     await wait_all_tasks_blocked()
 
@@ -733,12 +740,17 @@ class Resources:
         if self.fault is not None:
             raise self.fault
         self.learnt.append(sandbox.id)
-        self.one = attrs.evolve(self.one, pod_uid=sandbox.uid)
+        if self.one.has_nics:
+            self.one = attrs.evolve(self.one, pod_uid=sandbox.uid)
 
     async def mark(self, sandbox: Sandbox, containers: Iterable[Container]) -> None:
         """Find it out by containers with our mark."""
         if any(units_of(container.env) for container in containers):
             await self.learn(sandbox)
+
+    def asked_by(self, container: Container) -> tuple[Given, ...]:
+        """The one answer, to every container with a mark."""
+        return (self.one,) if {*units_of(container.env)} else ()
 
 
 @pytest.fixture
@@ -776,3 +788,28 @@ async def test_pod_whose_nic_cannot_be_named_is_refused(
         await hooks.run_pod_sandbox(sandbox, turn())
     assert claims.attached == []
     assert [trouble.pod for trouble in troubles.all()] == [str(sandbox)]
+
+
+async def test_container_in_a_machine_is_refused_what_it_asked_for_as_a_resource(
+    claims: FakeClaims, sandbox: Sandbox, troubles: Troubles, ending: Ending
+) -> None:
+    """Only the container's own mark tells of a device that is not moved."""
+
+    claims.records.clear()
+    resources = Resources(given(modem()))
+    hooks = PodHooks(
+        claims,
+        arrivals=claims,
+        isolation=Isolation(lambda: ["kata"]),
+        troubles=troubles,
+        is_ending=ending,
+        resources=resources,
+    )
+    vm = attrs.evolve(sandbox, runtime_handler="kata")
+    marked = container(env=dict([mark(RESOURCE, ["modem-0"]).split("=", 1)]))
+
+    await hooks.run_pod_sandbox(vm, turn())
+    await hooks.create_container(vm, container(env={}), turn())
+    with pytest.raises(ClaimError, match=r"into which modem-0 cannot be brought"):
+        await hooks.create_container(vm, marked, turn())
+    await hooks.create_container(sandbox, marked, turn())

@@ -110,6 +110,16 @@ class ResourcePods:
                 mend="kubelet makes the container again; `berth holds` tells how far it is",
             )
 
+    def asked_by(self, container: Container) -> tuple[Given, ...]:
+        """What a container says that it was given, of whatever kind."""
+        units = {*units_of(container.env)}
+        return tuple(
+            one
+            for one in (self._given.all() if units else ())
+            if not one.revoked
+            and any((one.holder.resource, id_) in units for id_ in one.holder.ids)
+        )
+
     async def _ask(self, sandbox: Sandbox, *, limit_s: float) -> frozenset[tuple[str, str]]:
         """What kubelet says that the pod has; nothing for a pod that it does not know.
 

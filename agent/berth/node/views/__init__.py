@@ -9,9 +9,11 @@ from berth.node.views.devices import devices_view
 from berth.node.views.features import features_view
 from berth.node.views.health import health_view, verdict_entry
 from berth.node.views.holds import holds_view
+from berth.node.views.layout import Layout, addresses
 from berth.node.views.nodes import nodes_view
 from berth.node.views.reload import reload_view
 from berth.node.views.status import GpuSession, Kubelet, ResourceState, Status, status_view
+from berth.node.views.topology import topology_view
 from berth.node.views.troubles import Trouble, Troubles
 from berth.node.views.why import Knowledge, why_view
 
@@ -19,10 +21,12 @@ __all__ = [
     "GpuSession",
     "Knowledge",
     "Kubelet",
+    "Layout",
     "ResourceState",
     "Status",
     "Trouble",
     "Troubles",
+    "addresses",
     "devices_view",
     "features_view",
     "health_view",
@@ -30,6 +34,7 @@ __all__ = [
     "nodes_view",
     "reload_view",
     "status_view",
+    "topology_view",
     "verdict_entry",
     "why_view",
 ]

@@ -154,6 +154,18 @@ async def test_silent_kubelet_keeps_only_a_pod_with_a_nic_from_starting(
     assert bench.names() == ["net1"]
 
 
+async def test_container_says_by_its_mark_what_it_was_given(bench: Bench) -> None:
+    """Of any kind, moved or not; what is being undone is nobody's."""
+
+    await bench.given.put(given(modem(0), uid="g0"))
+    await bench.given.put(attrs.evolve(given(modem(1), uid="g1"), revoked=True))
+
+    asked = bench.pods.asked_by(marked(POD, "modem-0", "modem-1"))
+
+    assert [one.uid for one in asked] == ["g0"]
+    assert bench.pods.asked_by(Container(id="c", sandbox_id="s1")) == ()
+
+
 async def test_mark_that_somebody_wrote_into_a_pod_gives_nothing(bench: Bench) -> None:
     """Kubelet has the word: an environment is its author's."""
 
