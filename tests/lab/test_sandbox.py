@@ -12,6 +12,8 @@ from tests.lab.labsite import LabSite
 from tests.nspawn import probe
 from tests.nspawn.test_sandbox import REFUSED, surprises
 
+pytestmark = pytest.mark.slow
+
 BLOCK_DEVICE = "/dev/berth-block"
 # In a container nothing filters it.
 ON_A_MACHINE = {**REFUSED, "block device": {"EPERM"}}

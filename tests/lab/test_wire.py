@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.cluster.claimforms import nic_config, request
 from tests.lab.labnode import SLOW
 from tests.lab.labsite import LabSite
 from tests.lab.wire import Answer, Tag, Wire
+
+pytestmark = pytest.mark.slow
 
 VF, PARENT = "nic-0000-21-10-0", "parent-0000-21-00-0"
 ADDRESS = "192.0.2.10"
