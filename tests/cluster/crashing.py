@@ -22,7 +22,8 @@ from berth.daemon import main
 from berth.host.netlink.socket import send_now
 from berth.node.nics.nics import Nics
 
-FUSE = "/run/berthd-fuse"
+FUSE = os.environ.get("BERTHD_FUSE", "/run/berthd-fuse")
+"""A unit's sandbox may let it write elsewhere."""
 PHASES = {
     "stage": "berth.nic.attach.stage",
     "attach": "berth.nic.attach.attach",

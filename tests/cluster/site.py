@@ -217,6 +217,16 @@ class Peer:
         """Reach an address through this link; it may come up only now."""
         self._run("busybox", "ping", "-I", self.link, "-c", "1", "-w", "10", address)
 
+    def remember(self, address: str, mac: str) -> None:
+        """Know an address as that MAC's, as a neighbor does that has spoken with it."""
+        known = ("lladdr", mac, "nud", "stale")
+        self._run("ip", "neighbor", "replace", address, "dev", self.link, *known)
+
+    def remembered(self, address: str) -> str:
+        """The MAC that it knows an address as; empty when it knows none."""
+        told = json.loads(self._run("ip", "-j", "neighbor", "show", address, "dev", self.link))
+        return "".join(each.get("lladdr", "") for each in told)
+
     def who_has(self, address: str) -> set[str]:
         """The MAC addresses that answer for an address; none when nobody does within 3 s."""
         told = self._run(

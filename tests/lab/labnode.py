@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from berth.errors import HostError
 from tests.cluster import nodeconfig
@@ -32,6 +34,9 @@ match = {{ kind = ["vf"] }}
 """
 """Settings that offer every VF, each for one pod."""
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
+DROP_IN = "/etc/systemd/system/berthd.service.d/test.conf"
+CODE = "/usr/lib/berthd:/usr/lib/berthd/vendor"
+"""Where the package's Python code lies."""
 # What a test of our daemon may leave on the node.
 _LEFT = "/etc/berth/* /run/berth-nics/* /etc/cdi/* /run/berth/* /run/cdi/* /var/lib/berth/*"
 _READY_LIMIT_S = 300.0
@@ -164,6 +169,29 @@ class LabNode:
         self.write(CONFIG, config)
         self.berthd.start()
         return self.berthd
+
+    @contextlib.contextmanager
+    def replaced(self, script: Path, settings: str = "") -> Iterator[None]:
+        """While the block lasts, have the daemon's unit start a script, in the same sandbox.
+
+        Args:
+            script: A file out here; it finds the package's code.
+            settings: Further lines of ``[Service]``.
+        """
+        place = f"/opt/{script.name}"
+        self.write(place, script.read_text(encoding="utf-8"))
+        self.write(
+            DROP_IN,
+            f"[Service]\nEnvironment=PYTHONPATH={CODE}\n"
+            f"ExecStart=\nExecStart=/usr/bin/python3 -S {place}\n{settings}\n",
+        )
+        self.run("systemctl", "daemon-reload")
+        try:
+            yield
+        finally:
+            self.berthd.stop()
+            self.run("rm", DROP_IN, place)
+            self.run("systemctl", "daemon-reload")
 
     def pci(self, address: str) -> str:
         """The folder of a PCI function."""

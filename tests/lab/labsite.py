@@ -32,3 +32,9 @@ class LabSite(Site[LabNode]):
             if link.get("parentdev") == address:
                 return dict(link)
         return {"ifname": "", "mtu": 0}
+
+    def kept_for(self, number: int) -> Object:
+        """What the first function keeps for one of its VFs."""
+        (pf,) = json.loads(self.node.ip("-j", "link", "show", "dev", "ens1"))
+        found: Object = pf["vfinfo_list"][number]
+        return found

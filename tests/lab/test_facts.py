@@ -48,6 +48,26 @@ def test_every_function_of_the_machine_is_listed(site: LabSite) -> None:
     assert {"ens2", "ens1v0"} == {name for name, each in listed.items() if each["offered"]}
 
 
+@pytest.mark.slow
+def test_function_whose_link_is_elsewhere_is_not_offered(site: LabSite) -> None:
+    """Somebody else has moved it: it is told why, left alone, and offered when it is back."""
+
+    node = site.node
+    node.make_vfs("ens1", 2)
+    node.ip("netns", "add", "other")
+    node.ip("link", "set", "ens1v0", "netns", "other")
+    there = node.ip("-j", "-n", "other", "link", "show", "dev", "ens1v0")
+    node.start_berthd(VFS)
+
+    site.wait_offered(["nic-0000-21-10-2"])
+    (listed,) = (each for each in site.listed("devices") if each["pci"] == "0000:21:10.0")
+    assert listed["reason"] == "link-elsewhere"
+    assert node.ip("-j", "-n", "other", "link", "show", "dev", "ens1v0") == there
+    node.ip("-n", "other", "link", "set", "ens1v0", "netns", "1")
+    site.wait_offered(["nic-0000-21-10-0", "nic-0000-21-10-2"])
+    node.ip("netns", "delete", "other")
+
+
 def _vfs(node: LabNode) -> list[str]:
     """The addresses of all VFs."""
     return node.run("sh", "-c", f"cd {DEVICES} && ls -d */physfn | cut -d/ -f1").split()

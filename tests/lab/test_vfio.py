@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.cluster.claimforms import request
 from tests.cluster.nodeconfig import SECOND_HANDLER
@@ -10,8 +13,9 @@ from tests.cluster.pods import runtime_class
 from tests.lab.labnode import SLOW
 from tests.lab.labsite import LabSite
 
-VIABLE = Path(__file__).parent / "scripts" / "viable.py"
-VF = "nic-0000-21-10-0"
+SCRIPTS = Path(__file__).parent / "scripts"
+VIABLE, HOLDER = SCRIPTS / "viable.py", SCRIPTS / "holder.py"
+VF, ADDRESS = "nic-0000-21-10-0", "0000:21:10.0"
 # Two NICs behind a conventional bridge, which cannot tell them apart: one IOMMU group.
 OFFERED, NEIGHBOR = "0000:43:01.0", "0000:43:02.0"
 LINK = "0000:21:10.2"
@@ -19,7 +23,12 @@ SETTINGS = f"""{SLOW}
 [[nic.group]]
 name = "machines"
 mode = "vfio"
-match = {{ pci = ["0000:21:10.0", "{OFFERED}"] }}
+match = {{ pci = ["{ADDRESS}", "{OFFERED}"] }}
+"""
+BESIDE = f"""{SETTINGS}
+[[nic.group]]
+name = "pods"
+match = {{ pf = ["ens1#1"] }}
 """
 
 
@@ -34,14 +43,14 @@ def test_vf_is_bound_for_a_pod_and_given_back_to_its_driver(site: LabSite) -> No
 
     pod = site.run("machine", "vm")
 
-    group = node.leads_to(f"{node.pci('0000:21:10.0')}/iommu_group").rpartition("/")[2]
+    group = _group(site)
     assert pod.run("ls", "/dev/vfio").split() == [group, "vfio"]
-    assert node.driver("0000:21:10.0") == "vfio-pci"
+    assert node.driver(ADDRESS) == "vfio-pci"
     told = node.run("python3", "-", f"/dev/vfio/{group}", given=VIABLE.read_bytes())
     assert told == "viable\n"
     pod.delete()
     site.wait_home("ens1v0", at_home, limit_s=60)
-    assert node.driver("0000:21:10.0") == "igbvf"
+    assert node.driver(ADDRESS) == "igbvf"
     assert site.listed("holds") == []
 
 
@@ -67,6 +76,44 @@ def test_pod_of_a_handler_for_machines_gets_its_function_and_no_link(site: LabSi
     assert node.driver("0000:21:10.0") == "vfio-pci"
 
 
+@pytest.fixture(name="held")
+def _held(site: LabSite) -> Iterator[list[str]]:
+    """The processes that hold functions open; those that are left are ended."""
+    held: list[str] = []
+    yield held
+    for each in held:
+        site.node.run("kill", "-KILL", each)
+
+
+@pytest.mark.slow
+def test_function_that_is_held_open_keeps_nobody_waiting_and_goes_home_in_the_end(
+    site: LabSite, held: list[str]
+) -> None:
+    """The kernel holds up who unbinds it: others start, berthd starts anew, the hold stays."""
+
+    node = site.node
+    node.make_vfs("ens1", 2)
+    at_home = site.home("ens1v0")
+    site.open(BESIDE, nics=[], offers=[VF, "nic-0000-21-10-2"])
+    site.claim("vm", request(of="nic-vfio"))
+    pod = site.run("machine", "vm")
+    held.append(node.run("python3", "-", _group(site), ADDRESS, given=HOLDER.read_bytes()).strip())
+
+    pod.delete()
+
+    site.wait_log("function not given back yet", "has not returned", limit_s=60)
+    site.claim("beside")
+    beside = site.run("beside", "beside")
+    node.start_berthd(BESIDE)
+    beside.delete()
+    (hold,) = site.listed("holds")
+    assert hold["device"] == VF
+    assert "ens1v0" not in node.links()
+    node.run("kill", "-KILL", held.pop())
+    site.wait_home("ens1v0", at_home, limit_s=60)
+    site.wait_same("holds", lambda: site.listed("holds"), [], limit_s=60)
+
+
 def test_function_in_one_group_with_the_hosts_own_is_not_given(site: LabSite) -> None:
     """Its neighbor is named; when that has gone from its driver, the function is offered."""
 
@@ -82,3 +129,8 @@ def test_function_in_one_group_with_the_hosts_own_is_not_given(site: LabSite) ->
         site.wait_offered(["nic-0000-43-01-0"])
     finally:
         node.write("/sys/bus/pci/drivers/e1000/bind", NEIGHBOR)
+
+
+def _group(site: LabSite) -> str:
+    """The number of the VF's IOMMU group."""
+    return site.node.leads_to(f"{site.node.pci(ADDRESS)}/iommu_group").rpartition("/")[2]

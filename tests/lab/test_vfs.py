@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.api import Object
 from tests.cluster.claimforms import nic_config, request
 from tests.lab.labnode import SLOW, VFS
 from tests.lab.labsite import LabSite
@@ -15,6 +13,7 @@ from tests.lab.labsite import LabSite
 XDP = Path(__file__).parent / "scripts" / "xdp.py"
 FIRST = "nic-0000-21-10-0"
 SECOND = "nic-0000-21-10-2"
+IGB = "/sys/bus/pci/drivers/igb"
 ADDRESS = nic_config(addresses=[{"address": "192.0.2.10/24"}])
 TENANT = f"""{SLOW}
 [[nic.group]]
@@ -35,10 +34,11 @@ def _vfs(site: LabSite) -> LabSite:
 
 @pytest.mark.slow
 def test_vf_carries_the_pods_traffic_and_comes_home(vfs: LabSite) -> None:
-    """By a claim, through kubelet, containerd and the hook; home it is what it was."""
+    """By a claim; who knew the address as another's is told; home it is what it was."""
 
     vfs.open(VFS, nics=[], offers=[FIRST, SECOND])
     outside = vfs.peer("ens1").set_address("192.0.2.1/24")
+    outside.remember("192.0.2.10", "02:00:00:00:00:01")
     at_home = vfs.home("ens1v0")
     vfs.claim("vf", request(cel="own.vfIndex == 0"), config=[ADDRESS])
 
@@ -46,6 +46,8 @@ def test_vf_carries_the_pods_traffic_and_comes_home(vfs: LabSite) -> None:
 
     assert pod.links() == {"lo", "eth0", "net1"}
     assert "ens1v0" not in vfs.node.links()
+    own = pod.link("net1")["address"]
+    vfs.wait_same("neighbor", lambda: outside.remembered("192.0.2.10"), own, limit_s=30)
     outside.ping("192.0.2.10")
     pod.delete()
     vfs.wait_home("ens1v0", at_home, limit_s=30)
@@ -56,19 +58,19 @@ def test_vf_has_in_the_pod_what_its_group_sets_through_the_pf(vfs: LabSite) -> N
     """VLAN, priority, trust, spoof check and address; none of it is left for the next holder."""
 
     vfs.open(TENANT, nics=[], offers=[FIRST, SECOND])
-    at_home, before = vfs.home("ens1v0"), _values(vfs, 0)
+    at_home, before = vfs.home("ens1v0"), vfs.kept_for(0)
     assert (before["trust"], before["spoofchk"]) == (False, True)
     vfs.claim("vf", request(cel="own.vfIndex == 0"))
 
     pod = vfs.run("user", "vf")
 
-    now = _values(vfs, 0)
+    now = vfs.kept_for(0)
     assert (now["trust"], now["spoofchk"], now["address"]) == (True, False, "02:00:00:00:00:99")
     assert {"vlan": 100, "qos": 3} in now["vlan_list"]
     assert pod.link("net1")["address"] == "02:00:00:00:00:99"
     pod.delete()
     vfs.wait_home("ens1v0", at_home, limit_s=30)
-    assert _values(vfs, 0) == before
+    assert vfs.kept_for(0) == before
 
 
 def test_vf_of_a_namespace_that_died_unseen_is_found_and_restored(vfs: LabSite) -> None:
@@ -96,8 +98,29 @@ def test_vf_of_a_namespace_that_died_unseen_is_found_and_restored(vfs: LabSite) 
     vfs.wait_offered([FIRST, SECOND])
 
 
+@pytest.mark.slow
+def test_vf_that_came_home_with_its_own_name_as_another_gets_it_back(vfs: LabSite) -> None:
+    """That is what udev makes of the name that it would have given; no link can have both."""
+
+    vfs.open(VFS, nics=[], offers=[FIRST, SECOND])
+    node = vfs.node
+    at_home = vfs.home("ens1v0")
+    vfs.claim("vf", request(cel="own.vfIndex == 0"))
+    pod = vfs.run("user", "vf")
+    node.berthd.stop()
+
+    vfs.kill_sandbox(pod)
+    vfs.api.delete(pod.path, grace_s=0)
+    vfs.wait_same("its name", lambda: vfs.link_of(FIRST)["ifname"], "net1", limit_s=60)
+    vfs.wait_same("its other", lambda: "ens1v0" in vfs.link_of(FIRST)["altnames"], True, limit_s=60)
+    node.start_berthd(VFS)
+
+    vfs.wait_home("ens1v0", at_home, limit_s=60)
+    vfs.wait_offered([FIRST, SECOND])
+
+
 def test_what_a_pod_does_to_its_vf_is_gone_before_the_next_holder(vfs: LabSite) -> None:
-    """A packet program, promiscuous mode, another address: all of it would come home with it."""
+    """A packet program, promiscuous mode, another name and address: all would come home with it."""
 
     vfs.open(VFS, nics=[], offers=[FIRST, SECOND])
     node, at_home = vfs.node, vfs.home("ens1v0")
@@ -109,6 +132,10 @@ def test_what_a_pod_does_to_its_vf_is_gone_before_the_next_holder(vfs: LabSite) 
     (seen,) = pod.ip("-d", "link", "show", "net1")
     assert seen["xdp"]["mode"] == 2
     assert seen["promiscuity"] == 1
+    pod.enter("ip", "link", "set", "net1", "down")
+    pod.enter("ip", "link", "set", "net1", "name", "app0", "address", "02:00:00:00:00:77")
+    pod.enter("ip", "link", "set", "app0", "up")
+    assert pod.link("app0")["address"] == "02:00:00:00:00:77"
 
     pod.delete()
 
@@ -120,27 +147,30 @@ def test_what_a_pod_does_to_its_vf_is_gone_before_the_next_holder(vfs: LabSite) 
 
 
 @pytest.mark.slow
-def test_vfs_that_go_while_pods_have_them_are_lost_and_nothing_hangs(vfs: LabSite) -> None:
+@pytest.mark.parametrize("way", ["numvfs", "rebind"])
+def test_vfs_that_go_while_pods_have_them_are_lost_and_nothing_hangs(
+    vfs: LabSite, way: str
+) -> None:
     """The kernel takes no account of pods; new VFs are new devices under the same addresses."""
 
     vfs.open(VFS, nics=[], offers=[FIRST, SECOND])
     vfs.claim("vf", request(cel="own.vfIndex == 0"), config=[ADDRESS])
     pod = vfs.run("user", "vf")
 
-    vfs.node.remove_vfs("ens1")
+    if way == "numvfs":
+        vfs.node.remove_vfs("ens1")
+    else:
+        vfs.node.write(f"{IGB}/unbind", "0000:21:00.0")
 
     vfs.wait_log("reason=lost", FIRST, limit_s=60)
     pod.delete()
     vfs.wait_same("holds", lambda: vfs.listed("holds"), [])
     vfs.wait_offered([])
+    if way == "rebind":
+        vfs.node.write(f"{IGB}/bind", "0000:21:00.0")
+        vfs.node.wait_links("ens1")
+        vfs.node.ip("link", "set", "ens1", "up")
     vfs.node.make_vfs("ens1", 2)
     vfs.wait_offered([FIRST, SECOND])
     vfs.claim("again", request(cel="own.vfIndex == 0"), config=[ADDRESS])
     assert vfs.run("again", "again").links() == {"lo", "eth0", "net1"}
-
-
-def _values(site: LabSite, number: int) -> Object:
-    """What the PF keeps for a VF."""
-    (pf,) = json.loads(site.node.ip("-j", "link", "show", "dev", "ens1"))
-    found: Object = pf["vfinfo_list"][number]
-    return found

@@ -6,7 +6,7 @@ kernel look for one. Clearing it is a line without text, after which it reads ``
 An unbind waits in the kernel, and cannot be interrupted, while somebody has the device open. All
 this time the kernel holds the device's lock, which a probe and even a read of ``driver_override``
 take as well. So at most one call is out for each function, in a thread that nobody waits for beyond
-`LIMIT_S`; what the links of sysfs tell needs no lock.
+`LIMIT_S` and that keeps no file of ours open; what the links of sysfs tell needs no lock.
 
 Source: Linux ``Documentation/ABI/testing/sysfs-bus-pci`` (``driver_override``, ``unbind``),
 ``drivers/pci/pci-sysfs.c``, ``drivers/base/bus.c`` (``drivers_probe``); network.md §4.6.
@@ -23,6 +23,7 @@ from typing import Final, TypeAlias, TypeVar
 import attrs
 
 from berth.errors import HostError
+from berth.host.apart import run_apart
 from berth.host.nvml.registry import Registry
 from berth.host.nvml.values import NoAnswer
 
@@ -63,6 +64,11 @@ def write_now(path: Path, content: bytes) -> None:
         os.close(descriptor)
 
 
+def write_apart(path: Path, content: bytes) -> None:
+    """The same, and the kernel may take as long as it likes."""
+    run_apart(lambda: write_now(path, content))
+
+
 class DriverFiles:
     """The files of one sysfs tree; everything here blocks.
 
@@ -71,7 +77,7 @@ class DriverFiles:
         write: The seam of tests, in which a driver core of files reacts to what is written.
     """
 
-    def __init__(self, root: Path = Path("/sys"), *, write: Writer = write_now) -> None:
+    def __init__(self, root: Path = Path("/sys"), *, write: Writer = write_apart) -> None:
         self._bus = root / "bus/pci"
         self._write = write
 
@@ -85,14 +91,14 @@ class DriverFiles:
         if not folder.exists():
             return None
         try:
-            with (folder / "driver_override").open("rb") as file:
-                text = file.read(_TEXT_LIMIT).decode(errors="replace").strip()
+            content = run_apart(lambda: _read(folder / "driver_override"))
         except FileNotFoundError as error:
             if not folder.exists():
                 return None
             raise _refused(folder / "driver_override", "cannot be read", error) from error
         except OSError as error:
             raise _refused(folder / "driver_override", "cannot be read", error) from error
+        text = content.decode(errors="replace").strip()
         return Bound(driver=self.driver(address), override="" if text == _NONE else text)
 
     def driver(self, address: str) -> str:
@@ -197,6 +203,14 @@ class DriverCalls:
                 errno=errno.EBUSY,
             )
         return answer
+
+
+def _read(path: Path) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, _TEXT_LIMIT)
+    finally:
+        os.close(descriptor)
 
 
 def _refused(path: Path, found: str, error: OSError) -> HostError:
