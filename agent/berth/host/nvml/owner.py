@@ -161,16 +161,23 @@ class Nvml:
             return await self._sight.describe(address)
 
     async def probe(
-        self, address: str, *, deadline_s: float = PROBE_S
+        self, address: str, *, deadline_s: float = PROBE_S, shared: bool = False
     ) -> Probe | Refusal | NoAnswer:
         """Ask whether a GPU is well, and give up waiting after a time; opening a session is extra.
 
         A refusal with code 1 says that there is no session, and nothing of the GPU. Of one that
         does not answer `silences` says what that means.
+
+        Args:
+            shared: Others that are asked at this moment may be asked before it, by one thread.
         """
         came = self._sight.came
         async with self._using() as driver:
-            answer = CLOSED if driver is None else await self._sight.probe(address, deadline_s)
+            answer = (
+                CLOSED
+                if driver is None
+                else await self._sight.probe(address, deadline_s, shared=shared)
+            )
         if isinstance(answer, Probe):
             self._hearing.answered(address)
         if came != self._sight.came:
