@@ -14,7 +14,11 @@ from tests.bench.figures import Row, document, table
 from tests.cluster import bed as beds
 from tests.cluster import parts
 from tests.cluster.bed import Bed, Cluster
+from tests.cluster.session import classes, namespace
 from tests.cluster.site import MANIFESTS
+from tests.lab.session import lab, site
+
+__all__ = ["classes", "lab", "namespace", "site"]
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -33,6 +34,8 @@ NICS = {"ens1": "02:be:00:01:00:00", "ens2": "02:be:00:02:00:00"}
 EMPTY_PORT = "rp3"
 READY = "ready"
 """The name of a snapshot within a disk."""
+TUN = "/dev/net/tun"
+"""Makes the links out here that the machine is wired to."""
 _COMMAND_LINE = "root=/dev/vda rw console=ttyS0 quiet intel_iommu=on mitigations=off"
 _CPUS, _MEMORY_MIB = 4, 3072
 
@@ -90,6 +93,18 @@ def hardware() -> list[str]:
 def key() -> str:
     """Changes with the hardware."""
     return hashlib.sha256(repr((hardware(), _COMMAND_LINE)).encode()).hexdigest()[:8]
+
+
+def missing() -> list[str]:
+    """What this machine lacks for an emulated one, beside what a cluster needs; empty if nothing.
+
+    A node of that name may be there and its driver not, or not for us.
+    """
+    try:
+        os.close(os.open(TUN, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        return [f"{TUN} ({os.strerror(error.errno or 0)})"]
+    return []
 
 
 def accelerator() -> list[str]:

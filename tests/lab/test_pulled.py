@@ -31,7 +31,7 @@ def _late(site: LabSite) -> Iterator[LabSite]:
 
 
 def test_function_pulled_out_of_a_pod_is_told_and_the_pod_ends(late: LabSite) -> None:
-    """Health, slice, the pod's status and the log say that it is gone; no record stays."""
+    """Health, slice, the pod's status, the log and `why` say that it is gone; no record stays."""
 
     late.claim("nic")
     pod = late.run("user", "nic")
@@ -41,6 +41,10 @@ def test_function_pulled_out_of_a_pod_is_told_and_the_pod_ends(late: LabSite) ->
 
     late.wait_log("reason=lost", DEVICE, limit_s=60)
     pod.wait(_is_unhealthy, what="told of its device")
+    for asked in (DEVICE, "user"):
+        told = late.berth("why", asked)
+        assert "is lost: 0000:22:00.0 is not in the machine any more (since " in told
+        assert "check its cable" not in told
     pod.delete()
     late.wait_same("holds", lambda: late.listed("holds"), [], limit_s=60)
     late.wait_offered([])

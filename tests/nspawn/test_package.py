@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import berth
+from berth.cdi.document import CdiDevice, render
+from berth.model.edits import Edits
 from berth.node.records.document import to_bytes
 from berth.node.records.record import SCHEMA
 from tests.cluster import debian
@@ -235,6 +237,39 @@ def test_purge_leaves_nothing_but_kubelets_folders(fresh: Node) -> None:
     assert fresh.path("/var/lib/kubelet").is_dir()
     assert fresh.attempt("systemctl", "cat", SERVICE).returncode != 0
     assert fresh.attempt("systemctl", "list-units", "--failed", "--plain", "-q").stdout == ""
+
+
+CLAIM = "0b0e5d5c-0000-4000-8000-000000000000"
+ONE_NODE = """
+[[generic]]
+name = "null"
+match = { path = "/dev/full" }
+"""
+
+
+def test_purge_leaves_what_tells_an_installation_of_devices_that_pods_have(
+    fresh: Node, package: Path
+) -> None:
+    """Their containers are started by CDI files too, so these last until kubelet or a boot ends it.
+
+    The records are gone: nobody else is given the device for that.
+    """
+    edits = Edits(env=(f"BERTH_CLAIM_{CLAIM.replace('-', '')}=null-full",))
+    given = CdiDevice(name="null-full", edits=edits)
+    file = f"/run/cdi/berth.dev-generic_{CLAIM}.json"
+    fresh.write(file, render("berth.dev/generic", (given,), Edits()).decode())
+
+    apt(fresh, "purge", "berthd")
+
+    assert fresh.path(file).exists()
+
+    install(fresh, package)
+    fresh.configure(ONE_NODE)
+    fresh.run("systemctl", "restart", SERVICE)
+
+    said = fresh.wait_journal("record lost, its devices count as held")
+    assert CLAIM in said
+    assert "null-full" in [each["device"] for each in fresh.ask("holds")["holds"]]
 
 
 def test_downgrade_starts(fresh: Node, following: Path, package: Path) -> None:

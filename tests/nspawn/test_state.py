@@ -71,8 +71,9 @@ def test_kubelet_folder_made_anew_is_told_and_mended_by_a_restart(node: Node) ->
     node.run("mkdir", "-m", "0750", "/var/lib/kubelet")
     told = node.wait_journal("Read-only file system")
     assert "/var/lib/kubelet" in told
+    assert "`systemctl restart berthd` if the folder was made anew" in told
 
-    node.run("systemctl", "restart", SOCKET)
+    node.run("systemctl", "restart", SERVICE)
     poll(node.is_active, bool, what="berthd ready")
     assert node.ask_who() == "berth.dev"
 

@@ -1,5 +1,7 @@
 """How a PCI function is, asked in threads that may hang: one for each function is out at most.
 
+Those that are asked for at one moment have one thread (`berth.host.nvml.convoy`).
+
 Source: `berth.host.pcihealth` for what is read; the kernel may hang in a read of config space.
 """
 
@@ -29,5 +31,9 @@ class PciSigns:
         if self._registry is None:
             self._registry = Registry(threads="pci")
         return await self._registry.ask(
-            address, "config", partial(self._functions.look, address), deadline_s=deadline_s
+            address,
+            "config",
+            partial(self._functions.look, address),
+            deadline_s=deadline_s,
+            shared=True,
         )

@@ -10,7 +10,7 @@ from berth.host.nvml.registry import RegistryStatistics
 from berth.host.nvml.session import SessionState
 from berth.host.uevents import Heard
 from berth.metrics.page import Page
-from berth.node.watches.gpus import GpuFigures
+from berth.node.watches.gpucases import GpuFigures
 from berth.node.watches.xids import XidJournal
 
 

@@ -38,7 +38,9 @@ _SUFFIX: Final = ".tmp"
 _MENDS: Final = {
     errno.ENOSPC: "free space on that file system",
     errno.EDQUOT: "raise the quota or free space",
-    errno.EROFS: "make it writable: remount it, or add its path to ReadWritePaths= by a drop-in",
+    # A sandbox holds on to the folders that were there when it was made.
+    errno.EROFS: "`systemctl restart berthd` if the folder was made anew since it started; else "
+    "remount it, or add its path to ReadWritePaths= by a drop-in",
     errno.EACCES: "check owner and mode of the folder, and ReadWritePaths= of the unit",
     errno.EPERM: "check owner and mode of the folder, and ReadWritePaths= of the unit",
 }

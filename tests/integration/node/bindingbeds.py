@@ -135,7 +135,9 @@ class SpokenNvml:
         await trio.lowlevel.checkpoint()
         return self.running.get(address, ()) if self.is_open else Refusal.of(1)
 
-    async def probe(self, address: str, *, deadline_s: float) -> Probe | Refusal | NoAnswer:
+    async def probe(
+        self, address: str, *, deadline_s: float, **_: bool
+    ) -> Probe | Refusal | NoAnswer:
         """Nobody asks."""
         await trio.lowlevel.checkpoint()
         assert address

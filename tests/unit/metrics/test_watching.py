@@ -18,7 +18,7 @@ from berth.metrics.machine import put_gpus
 from berth.metrics.page import Page
 from berth.model.meter import Spread, Tally, Timing
 from berth.node.health.rounds import Rounds, Watched
-from berth.node.watches.gpus import GpuFigures
+from berth.node.watches.gpucases import GpuFigures
 from berth.node.watches.xids import XidJournal
 from tests.unit.node.reported import Reported
 

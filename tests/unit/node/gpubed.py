@@ -70,7 +70,9 @@ class AskedNvml(Driven):
         self._proof_s = NEVER
         self._lot = trio.lowlevel.ParkingLot()
 
-    async def probe(self, address: str, *, deadline_s: float) -> Probe | Refusal | NoAnswer:
+    async def probe(
+        self, address: str, *, deadline_s: float, **_: bool
+    ) -> Probe | Refusal | NoAnswer:
         """Answer, or not."""
         return await self._ask(address, "probe", deadline_s)
 

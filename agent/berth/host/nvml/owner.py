@@ -18,12 +18,11 @@ import attrs
 import trio
 
 from berth.errors import HostError
-from berth.host.nvml import calls
+from berth.host.nvml.blame import Blame
 from berth.host.nvml.hearing import Hearing
 from berth.host.nvml.inbox import Inbox
 from berth.host.nvml.library import Library, successor_of
 from berth.host.nvml.registry import (
-    CLASSIFY_S,
     PROBE_S,
     SHUTDOWN_S,
     WALK_S,
@@ -39,7 +38,7 @@ from berth.host.nvml.session import (
     tried,
 )
 from berth.host.nvml.sight import Sight
-from berth.host.nvml.silence import LIBRARY, NEVER, Silence, overdue, silences
+from berth.host.nvml.silence import LIBRARY, Silence, overdue
 from berth.host.nvml.values import NoAnswer, NvmlEvent, Probe, Refusal, Walk
 from berth.model.gpu import Driver, Gpu
 
@@ -79,6 +78,11 @@ class Nvml:
         self._registry = Registry(self._returned)
         self._sight = Sight(self._registry)
         self._inbox = Inbox()
+        self._blame = Blame(
+            self._registry,
+            handles=self._sight.handles,
+            probe=lambda address, deadline_s: self.probe(address, deadline_s=deadline_s),
+        )
         self._hearing = Hearing(self._registry, self._sight, self._inbox, self._wake)
         self._session = Session()
         self._opened = False
@@ -86,7 +90,6 @@ class Nvml:
         self._users = 0
         self._unused = trio.lowlevel.ParkingLot()
         self._closing = False
-        self._proof_s = NEVER
         self._lock = trio.Lock()
         self._woken = trio.Event()
         self._version = 0
@@ -161,16 +164,23 @@ class Nvml:
             return await self._sight.describe(address)
 
     async def probe(
-        self, address: str, *, deadline_s: float = PROBE_S
+        self, address: str, *, deadline_s: float = PROBE_S, shared: bool = False
     ) -> Probe | Refusal | NoAnswer:
         """Ask whether a GPU is well, and give up waiting after a time; opening a session is extra.
 
         A refusal with code 1 says that there is no session, and nothing of the GPU. Of one that
         does not answer `silences` says what that means.
+
+        Args:
+            shared: Others that are asked at this moment may be asked before it, by one thread.
         """
         came = self._sight.came
         async with self._using() as driver:
-            answer = CLOSED if driver is None else await self._sight.probe(address, deadline_s)
+            answer = (
+                CLOSED
+                if driver is None
+                else await self._sight.probe(address, deadline_s, shared=shared)
+            )
         if isinstance(answer, Probe):
             self._hearing.answered(address)
         if came != self._sight.came:
@@ -198,13 +208,7 @@ class Nvml:
         When there are several, a GPU that is not among them is asked, for `CLASSIFY_S` at most, to
         learn whether the library as a whole is held up; so ask again with each round of probes.
         """
-        await trio.lowlevel.checkpoint()
-        known = silences(self._registry.open_calls(), trio.current_time(), proof_s=self._proof_s)
-        if Silence.STALLED not in known.values():
-            return known
-        with trio.move_on_after(CLASSIFY_S):
-            await self._seek_proof()
-        return silences(self._registry.open_calls(), trio.current_time(), proof_s=self._proof_s)
+        return await self._blame.silences()
 
     async def receive_event(self) -> NvmlEvent:
         """Wait for the next event; for one reader."""
@@ -259,24 +263,6 @@ class Nvml:
             dropped=self._inbox.dropped,
             listening=tuple(sorted(self._hearing.addresses())),
         )
-
-    async def _seek_proof(self) -> None:
-        """Ask one GPU after the other until one answers, or, where none is free, the library.
-
-        What the library answers without any GPU is the weaker proof: it may come from its memory.
-        """
-        began_s = trio.current_time()
-        late = overdue(self._registry.open_calls(), began_s)
-        # It has to be overdue itself before the patience with the others is over.
-        deadline_s = min(PROBE_S, *(call.deadline_s for call in late))
-        free = [each for each in self._sight.handles() if not self._registry.busy(each)]
-        for address in free:
-            if isinstance(await self.probe(address, deadline_s=deadline_s), Probe):
-                self._proof_s = began_s
-                return
-        count = await self._registry.ask(LIBRARY, "count", calls.count, deadline_s=deadline_s)
-        if isinstance(count, int):
-            self._proof_s = began_s
 
     async def _step(self) -> None:
         async with self._lock:

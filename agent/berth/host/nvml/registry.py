@@ -11,8 +11,6 @@ Source: GH §2.4.
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -21,6 +19,7 @@ from typing import Any, Final, Generic, TypeVar
 import attrs
 import trio
 
+from berth.host.nvml.convoy import SHARED_S, Convoy
 from berth.host.nvml.progress import listen
 from berth.host.nvml.silence import NEVER, OpenCall
 from berth.host.nvml.values import NoAnswer, Refusal
@@ -57,13 +56,26 @@ class RegistryStatistics:
 class _Call(Generic[T]):
     """A call and its answer, once ``done`` is set."""
 
-    def __init__(self, begun: OpenCall) -> None:
+    def __init__(self, begun: OpenCall, function: Callable[[], T]) -> None:
         self._begun = begun
+        self._function = function
         self._began_s = time.perf_counter()
         self._moved_s = NEVER
         self.done = trio.Event()
         self.answers: list[T] = []
         self.error: Exception | None = None
+
+    def make(self) -> None:
+        """Make it, in a thread that may hang."""
+        listen(self.move)
+        try:
+            self.answers.append(self._function())
+        except Exception as error:  # noqa: BLE001 - raised where the answer is awaited
+            self.error = error
+
+    def fail(self, error: Exception) -> None:
+        """It could not be made."""
+        self.error = error
 
     @property
     def out(self) -> OpenCall:
@@ -101,6 +113,7 @@ class Registry:
         self._tell_returned = returned
         self._threads = threads
         self._open: dict[str, _Call[Any]] = {}
+        self._gathering: Convoy[_Call[Any]] | None = None
         self._calls: Counter[str] = Counter()
         self._unanswered: Counter[str] = Counter()
         self._ended = Tally("call", "result")
@@ -115,6 +128,7 @@ class Registry:
         deadline_s: float,
         joins: str = "",
         allowed_s: float | None = None,
+        shared: bool = False,
     ) -> T | NoAnswer:
         """Call a function in a thread and give its answer, or `NoAnswer` past the deadline.
 
@@ -125,6 +139,7 @@ class Registry:
             joins: Purpose whose call, when it is out, answers for this one as well.
             allowed_s: How long NVML may leave each of the call's steps without an answer before it
                 counts as overdue; as long as the caller waits unless it is said.
+            shared: It may have one thread with others that are asked for at this moment.
         """
         with trio.move_on_after(deadline_s):
             while (other := self._open.get(key)) is not None:
@@ -136,7 +151,11 @@ class Registry:
                     joined: T = other.result()
                     return joined
             most_s = deadline_s if allowed_s is None else allowed_s
-            call = self.start_nowait(key, purpose, function, deadline_s=most_s)
+            if shared:
+                call = self._begun(key, purpose, function, deadline_s=most_s)
+                await self._go_along(call)
+            else:
+                call = self.start_nowait(key, purpose, function, deadline_s=most_s)
             await call.done.wait()
             return call.result()
         return self._unanswered_by(self._open[key].out if key in self._open else None, purpose)
@@ -145,23 +164,10 @@ class Registry:
         self, key: str, purpose: str, function: Callable[[], T], *, deadline_s: float
     ) -> _Call[T]:
         """Begin a call that nobody need wait for; none may be out for the key."""
-        out = OpenCall(key=key, purpose=purpose, began_s=trio.current_time(), deadline_s=deadline_s)
-        call: _Call[T] = _Call(out)
-        token = trio.lowlevel.current_trio_token()
-
-        def work() -> None:
-            listen(call.move)
-            try:
-                call.answers.append(function())
-            except Exception as error:  # noqa: BLE001 - raised where the answer is awaited
-                call.error = error
-            with contextlib.suppress(trio.RunFinishedError):
-                token.run_sync_soon(self._returned, key, call)
-
-        # A machine may have no thread for us; then nothing is out, and the next may ask.
-        threading.Thread(target=work, name=f"{self._threads} {key}", daemon=True).start()
-        self._open[key] = call
-        self._calls[purpose] += 1
+        call = self._begun(key, purpose, function, deadline_s=deadline_s)
+        alone = self._convoy(key)
+        alone.add(call)
+        alone.depart()
         return call
 
     def busy(self, key: str) -> bool:
@@ -191,7 +197,38 @@ class Registry:
             open=self.open_calls(),
         )
 
-    def _returned(self, key: str, call: _Call[Any]) -> None:
+    def _convoy(self, name: str) -> Convoy[_Call[Any]]:
+        return Convoy(f"{self._threads} {name}", self._returned)
+
+    def _begun(
+        self, key: str, purpose: str, function: Callable[[], T], *, deadline_s: float
+    ) -> _Call[T]:
+        out = OpenCall(key=key, purpose=purpose, began_s=trio.current_time(), deadline_s=deadline_s)
+        self._open[key] = call = _Call(out, function)
+        self._calls[purpose] += 1
+        return call
+
+    async def _go_along(self, call: _Call[Any]) -> None:
+        """Make a call with all others of this moment; returns when it was made, or left alone."""
+        convoy, is_first = self._gathering, self._gathering is None
+        if convoy is None:
+            convoy = self._gathering = self._convoy("shared")
+        convoy.add(call)
+        try:
+            if is_first:
+                try:
+                    # Whoever asks at this moment has come when this returns.
+                    await trio.lowlevel.checkpoint()
+                finally:
+                    self._gathering = None
+                    convoy.depart()
+            with trio.move_on_after(SHARED_S):
+                await call.done.wait()
+        finally:
+            convoy.disband()
+
+    def _returned(self, call: _Call[Any]) -> None:
+        key = call.out.key
         if self._open.get(key) is call:
             del self._open[key]
         self._ended.add(call.out.purpose, call.ending)

@@ -105,9 +105,15 @@ class Sight:
         self._last[address] = answer
         return answer
 
-    async def probe(self, address: str, deadline_s: float = PROBE_S) -> Probe | Refusal | NoAnswer:
-        """Ask whether a GPU is well; a probe that is out answers for this one too."""
-        return await self._ask_fields(address, "probe", deadline_s)
+    async def probe(
+        self, address: str, deadline_s: float = PROBE_S, *, shared: bool = False
+    ) -> Probe | Refusal | NoAnswer:
+        """Ask whether a GPU is well; a probe that is out answers for this one too.
+
+        Args:
+            shared: Others may be asked by the same thread before it.
+        """
+        return await self._ask_fields(address, "probe", deadline_s, shared=shared)
 
     async def classify(self, address: str) -> Probe | Refusal | NoAnswer:
         """Ask the same, for someone who cannot wait; the GPU has as long to answer as ever."""
@@ -196,7 +202,7 @@ class Sight:
         return {who: text for who, text in silent.items() if who not in seen}
 
     async def _ask_fields(
-        self, address: str, purpose: str, deadline_s: float
+        self, address: str, purpose: str, deadline_s: float, *, shared: bool = False
     ) -> Probe | Refusal | NoAnswer:
         handle = self._handles.get(address)
         if handle is None:
@@ -210,6 +216,7 @@ class Sight:
             deadline_s=deadline_s,
             joins="probe",
             allowed_s=PROBE_S if purpose == "classify" else deadline_s,
+            shared=shared,
         )
 
     async def _seek(self, address: str, deadline_s: float) -> Any:

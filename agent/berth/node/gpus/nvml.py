@@ -64,7 +64,9 @@ class Nvml(Protocol):
         """Who computes on a GPU."""
         ...
 
-    async def probe(self, address: str, *, deadline_s: float) -> Probe | Refusal | NoAnswer:
+    async def probe(
+        self, address: str, *, deadline_s: float, shared: bool = False
+    ) -> Probe | Refusal | NoAnswer:
         """Whether a GPU is well."""
         ...
 
@@ -105,11 +107,11 @@ async def probe_when_open(
         deadline_s: For the answer.
         within_s: How long the session may be away.
     """
-    answer = await nvml.probe(address, deadline_s=deadline_s)
+    answer = await nvml.probe(address, deadline_s=deadline_s, shared=True)
     with trio.move_on_after(within_s):
         while is_closed(answer) and session_finding(nvml.session) is None:
             await nvml.wait_session_changed(nvml.version)
-            answer = await nvml.probe(address, deadline_s=deadline_s)
+            answer = await nvml.probe(address, deadline_s=deadline_s, shared=True)
     return answer
 
 

@@ -11,13 +11,13 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from berth.health.verdict import HealthState
+from berth.health.verdict import HealthState, Verdict
 from berth.kube.api import Identity
 from berth.model.device import Device, Nic, Version
 from berth.model.inventory import Inventory
 from berth.model.peripheral import ABSENT, Peripheral
-from berth.node.records.given import Given
-from berth.node.records.record import ClaimRecord
+from berth.node.records.given import Given, GivenDevice
+from berth.node.records.record import ClaimRecord, HeldDevice
 from berth.node.views.devices import (
     device_entry,
     nics_summary,
@@ -34,6 +34,7 @@ from berth.node.views.words import (
     claim_word,
     device_word,
     given_word,
+    lost_word,
     said,
     trouble_word,
 )
@@ -206,7 +207,7 @@ def _of_record(record: ClaimRecord, known: Knowledge) -> _Claim:
     name = str(record.claim)
     trouble = next((t for t in known.troubles if t.claim == name), None)
     word = claim_word(record, trouble)
-    devices = [(d, device_word(record, d, known.nri)) for d in record.devices]
+    devices = [(d, _held_word(record, d, known)) for d in record.devices]
     return _Claim(
         entry={
             "claim": name,
@@ -226,7 +227,7 @@ def _of_record(record: ClaimRecord, known: Knowledge) -> _Claim:
 
 def _of_given(given: Given, known: Knowledge) -> _Claim:
     """What a container asked for as a resource, told as a claim's devices are."""
-    words = [(d, given_word(given, d, known.nri)) for d in given.devices]
+    words = [(d, _given_word(given, d, known)) for d in given.devices]
     return _Claim(
         entry={
             "claim": "",
@@ -268,18 +269,19 @@ def _is_device(asked: str, nic: Nic) -> bool:
 
 def _device_entry(nic: Nic, known: Knowledge) -> Answer:
     holders = [
-        hold_entry(record, device) | said(device_word(record, device, known.nri))
+        hold_entry(record, device) | said(_held_word(record, device, known))
         for record in known.records
         for device in record.devices
         if device.identity == nic.identity
     ]
     holders += _plugin_holders(nic.identity, known)
     device = known.inventory.device_by_name.get(nic.name)
+    lost = lost_word(_verdict_on(nic.name, known))
     return {
         "kind": "device",
         "name": nic.name,
-        "verdict": _device_verdict(nic, holders),
-        "mend": mend_for(nic),
+        "verdict": _device_verdict(nic, holders, lost),
+        "mend": _PLUG_IN if lost is not None else mend_for(nic),
         "device": device_entry(nic, known.inventory) | _health(nic.name, known),
         "attributes": _attributes(device),
         "holders": holders,
@@ -289,14 +291,17 @@ def _device_entry(nic: Nic, known: Knowledge) -> Answer:
 def _plugin_holders(identity: str, known: Knowledge) -> list[Answer]:
     """Containers that were given a device by the device plugin."""
     return [
-        given_entry(one, device) | said(given_word(one, device, known.nri))
+        given_entry(one, device) | said(_given_word(one, device, known))
         for one in known.given
         for device in one.devices
         if device.peripheral.identity == identity
     ]
 
 
-def _device_verdict(nic: Nic, holders: Sequence[Answer]) -> str:
+def _device_verdict(nic: Nic, holders: Sequence[Answer], lost: Word | None) -> str:
+    if lost is not None:
+        holder = f". It was given to {'; '.join(nic.held_by)}" if nic.held_by else ""
+        return f"{nic.name} {lost.text}{holder}"
     if nic.exclusion is not None:
         return f"{nic.name} is not offered: {nic.exclusion}"
     if not holders:
@@ -315,7 +320,7 @@ def _peripheral_entry(one: Peripheral, known: Knowledge) -> Answer:
         "device": peripheral_entry(one, known.inventory) | _health(one.name, known),
         "attributes": _attributes(device),
         "holders": [
-            hold_entry(record, device) | said(device_word(record, device, known.nri))
+            hold_entry(record, device) | said(_held_word(record, device, known))
             for record in known.records
             for device in record.devices
             if device.peripheral is not None and device.peripheral.identity == one.identity
@@ -339,8 +344,23 @@ def _peripheral_verdict(one: Peripheral) -> str:
     return f"{one.name} is held by {'; '.join(one.held_by)}"
 
 
+def _verdict_on(name: str, known: Knowledge) -> Verdict | None:
+    return known.health.of(name) if known.health is not None else None
+
+
+def _held_word(record: ClaimRecord, device: HeldDevice, known: Knowledge) -> Word:
+    lost = lost_word(_verdict_on(device.result.device, known))
+    return lost or device_word(record, device, known.nri)
+
+
+def _given_word(given: Given, device: GivenDevice, known: Knowledge) -> Word:
+    lost = lost_word(_verdict_on(device.peripheral.name, known))
+    return lost or given_word(given, device, known.nri)
+
+
 def _health(name: str, known: Knowledge) -> Answer:
-    return {"verdict": verdict_entry(known.health.of(name)) if known.health else None}
+    verdict = _verdict_on(name, known)
+    return {"verdict": verdict_entry(verdict) if verdict is not None else None}
 
 
 def _attributes(device: Device | None) -> Mapping[str, Any]:

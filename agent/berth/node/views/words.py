@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import attrs
 
+from berth.health.finding import Severity
+from berth.health.verdict import Verdict
 from berth.nic.record import NicRecord, Stage
 from berth.node.records.given import Given, GivenDevice
 from berth.node.records.record import ClaimRecord, HeldDevice
@@ -19,6 +21,7 @@ from berth.vfio.binding import VFIO, Binding
 from berth.vfio.binding import Stage as Bound
 
 _AGAIN: Final = "kubelet tries again by itself, after up to 90 s"
+_SUCCEED: Final = "delete the pod; its successor gets another device"
 
 
 @attrs.frozen(kw_only=True)
@@ -64,6 +67,17 @@ def claim_word(record: ClaimRecord, trouble: Trouble | None) -> Word:
     return Word(text="is prepared")
 
 
+def lost_word(verdict: Verdict | None) -> Word | None:
+    """What is to be said of a device that is lost, whatever its record tells of the time before.
+
+    Args:
+        verdict: On the device; ``None`` where nobody judges that.
+    """
+    if verdict is None or verdict.severity is not Severity.LOST:
+        return None
+    return Word(text=f"is lost: {verdict.message}", mend=_SUCCEED, rank=8)
+
+
 def device_word(record: ClaimRecord, device: HeldDevice, nri: NriState | None) -> Word:
     """What is to be said of a claim's device."""
     if device.binding is not None:
@@ -91,8 +105,7 @@ def given_word(given: Given, device: GivenDevice, nri: NriState | None) -> Word:
 
 def _nic_word(nic: NicRecord, nri: NriState | None, *, revoked: bool) -> Word:
     if nic.stage is Stage.LOST:
-        mend = "delete the pod; its successor gets another device"
-        return Word(text=f"is lost: {nic.fault or 'its device is gone'}", mend=mend, rank=8)
+        return Word(text=f"is lost: {nic.fault or 'its device is gone'}", mend=_SUCCEED, rank=8)
     if nic.stage is Stage.ATTACHED:
         return _attached_word(nic)
     if nic.stage is Stage.RETURNING or revoked:
@@ -109,8 +122,7 @@ def _nic_word(nic: NicRecord, nri: NriState | None, *, revoked: bool) -> Word:
 def _bound_word(record: ClaimRecord, binding: Binding) -> Word:
     """A function for a machine: what is ours is that its driver changes."""
     if binding.stage is Bound.LOST:
-        mend = "delete the pod; its successor gets another device"
-        return Word(text="is lost: its function is gone", mend=mend, rank=8)
+        return Word(text="is lost: its function is gone", mend=_SUCCEED, rank=8)
     if record.revoked or binding.stage is Bound.RETURNING:
         fault = f", tried again by itself: {binding.fault}" if binding.fault else ""
         return Word(text=f"is on its way home{fault}", waits_for="home", rank=7 if fault else 3)

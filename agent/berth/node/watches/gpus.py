@@ -23,15 +23,11 @@ import trio
 
 from berth.config.xid import XidTable
 from berth.gpu.condition import (
-    Condition,
     answered,
     asking,
     heard,
-    laid_out,
-    let_stand,
     rebound,
     silent,
-    taken_up,
 )
 from berth.gpu.layout import Layout
 from berth.gpu.told import OFF_THE_BUS, UNLISTED, session_finding
@@ -45,11 +41,10 @@ from berth.node.gpus.grip import Grip
 from berth.node.gpus.nvml import Nvml, is_closed, probe_when_open
 from berth.node.health.judge import Watching
 from berth.node.health.rounds import Rounds, Unanswerable, Watched
+from berth.node.watches.gpucases import SOURCE, GpuCases, GpuFigures, WatchedGpu
 from berth.node.watches.vfio import Signs, bound_for_good
 from berth.node.watches.xids import XidJournal
 from berth.runtime.latest import Latest
-
-SOURCE: Final = "nvml"
 
 BUS_S: Final = 1.0
 """Longest that a probe waits for the PCI bus; reading a function's first bytes takes microseconds.
@@ -79,35 +74,6 @@ class Gpus(Protocol):
         ...
 
 
-@attrs.frozen(kw_only=True)
-class GpuFigures:
-    """What one GPU said last, for metrics.
-
-    Attributes:
-        action: The recovery that it needs, 0 for none; ``None`` where it does not say.
-        remap_pending: Rows of its memory are to be remapped.
-    """
-
-    action: int | None
-    remap_pending: bool
-
-
-@attrs.define(eq=False)
-class _Watched:
-    """One GPU.
-
-    Attributes:
-        binding: Of its driver, as seen last; 0 before.
-        asking: A question after an event is out.
-    """
-
-    layout: Layout
-    terms: Terms
-    condition: Condition
-    binding: int = 0
-    asking: bool = False
-
-
 class GpuWatch:
     """The source ``nvml``. It is a `health.reports.Prober`.
 
@@ -133,18 +99,17 @@ class GpuWatch:
         self.journal = XidJournal()
         self._gpus = gpus
         self._inventory = inventory
-        self._reports = reports
         self._terms = terms
         self._xids = xids
         self._signs = signs
         self._rounds = Rounds(reports, source=SOURCE)
-        self._watched: dict[str, _Watched] = {}
+        self._cases = GpuCases(reports)
         self._stirred = trio.Event()
         gpus.tell_events(self.hear)
 
     def figures(self) -> Mapping[str, GpuFigures]:
         """Figures of each GPU, by its identity."""
-        return {subject: _figures(one.condition) for subject, one in self._watched.items()}
+        return self._cases.figures()
 
     @property
     def rounds(self) -> Rounds:
@@ -177,9 +142,11 @@ class GpuWatch:
         if event.address == "":
             # Events were lost, or this one names no GPU that is known: each is asked, none judged.
             event = NvmlEvent(kind=EventKind.OVERFLOW)
-        for subject, one in tuple(self._watched.items()):
+        for subject, one in tuple(self._cases.watched.items()):
             if event.kind is EventKind.OVERFLOW or event.address == one.layout.address:
-                self._change(one, partial(heard, event=event, classes=self._xids, now_s=now_s))
+                self._cases.change(
+                    one, partial(heard, event=event, classes=self._xids, now_s=now_s)
+                )
                 if event.kind in {EventKind.OVERFLOW, EventKind.REGISTERED}:
                     self._rounds.probe_soon(subject)
         self._stirred.set()
@@ -196,13 +163,7 @@ class GpuWatch:
         """Watch what is there now, and go on with what is known of it."""
         terms = self._terms_by_address()
         layouts = {one.subject: one for one in self._gpus.layouts.get() if one.address in terms}
-        for subject in self._watched.keys() - layouts.keys():
-            self._retire_parts(self._watched.pop(subject).condition, {})
-        changed = [
-            subject
-            for subject, layout in layouts.items()
-            if self._see(subject, layout, terms[layout.address])
-        ]
+        changed = self._cases.settle(layouts, terms)
         self._rounds.watch(
             {
                 subject: Watched(
@@ -212,7 +173,7 @@ class GpuWatch:
                     probe=partial(self._probe, one),
                     mend="`berth status` shows the session with NVML",
                 )
-                for subject, one in self._watched.items()
+                for subject, one in self._cases.watched.items()
             },
             # Of all others NVML may still learn.
             of=bound_for_good(self._inventory.get()),
@@ -220,40 +181,6 @@ class GpuWatch:
         for subject in changed:
             # NVML may have learned of it just now, and it was refused before.
             self._rounds.probe_soon(subject)
-
-    def _see(self, subject: str, layout: Layout, terms: Terms) -> bool:
-        """Take what is there of one GPU, and tell whether it is another than before."""
-        known = self._watched.get(subject)
-        swapped = layout.swapped if known is None else _is_another(known.layout, layout)
-        if swapped:
-            self._drop_history(subject, layout, known)
-            known = None
-        if known is None:
-            known = _Watched(layout=layout, terms=terms, condition=Condition(subject=subject))
-            self._watched[subject] = known
-            self._take_up(known, (subject,))
-        new = [part for part in layout.parts.values() if part not in known.condition.subjects]
-        self._retire_parts(known.condition, layout.parts)
-        known.condition = laid_out(known.condition, layout.parts)
-        self._take_up(known, new)
-        changed = swapped or known.layout != layout
-        known.layout, known.terms = layout, terms
-        return changed
-
-    def _take_up(self, one: _Watched, subjects: Sequence[str]) -> None:
-        """What another life, or another layout, left against them is theirs again."""
-        standing = {each: self._reports.standing(each, SOURCE) for each in subjects}
-        one.condition = taken_up(one.condition, standing, now_s=trio.current_time())
-
-    def _drop_history(self, subject: str, layout: Layout, known: _Watched | None) -> None:
-        """Another card is there: what was found was the old one's."""
-        parts = known.condition.parts.values() if known is not None else ()
-        for each in (subject, *parts, *layout.parts.values()):
-            self._reports.retire(each, SOURCE)
-
-    def _retire_parts(self, condition: Condition, parts: Mapping[tuple[int, int], str]) -> None:
-        for part in set(condition.parts.values()) - set(parts.values()):
-            self._reports.retire(part, SOURCE)
 
     def _terms_by_address(self) -> Mapping[str, Terms]:
         """Of each GPU: those of whatever of it is to be asked most often."""
@@ -266,29 +193,7 @@ class GpuWatch:
                     found[one.path] = terms
         return found
 
-    def _change(self, one: _Watched, change: Callable[[Condition], Condition]) -> None:
-        """Change what is known of a GPU, and tell that; of one that nobody watches it is void."""
-        if self._watched.get(one.condition.subject) is not one:
-            return
-        before = one.condition
-        self._keep_cleared(one)
-        one.condition = change(one.condition)
-        if _said(one.condition) != _said(before):
-            self._tell(one)
-
-    def _keep_cleared(self, one: _Watched) -> None:
-        """Heed what a person has cleared: all that is known was told, so that alone is missing."""
-        subjects = one.condition.subjects
-        standing = {each: self._reports.standing(each, SOURCE) for each in subjects}
-        one.condition = let_stand(one.condition, standing)
-
-    def _tell(self, one: _Watched) -> None:
-        now_s = trio.current_time()
-        for subject in one.condition.subjects:
-            found = one.condition.against(subject, now_s)
-            self._reports.report(subject, SOURCE, found, asked=False)
-
-    async def _probe(self, one: _Watched) -> Sequence[Finding] | Unanswerable:
+    async def _probe(self, one: WatchedGpu) -> Sequence[Finding] | Unanswerable:
         """Ask the GPU, and look at the bus meanwhile; what either says is told at once."""
         nvml = self._gpus.grip.nvml
         if nvml is None:
@@ -303,14 +208,14 @@ class GpuWatch:
                 within_s=min(REOPEN_S, one.terms.timeout_s / 3),
             )
             why = await self._take(one, answer, nvml)
-        if self._watched.get(one.condition.subject) is not one:
+        if not self._cases.is_watched(one):
             # What this one had is no word on the one that is there.
             return Unanswerable(why="another card has come into its place")
         if why:
             return Unanswerable(why=why)
         return one.condition.against(one.condition.subject, trio.current_time())
 
-    async def _look_at_bus(self, one: _Watched) -> None:
+    async def _look_at_bus(self, one: WatchedGpu) -> None:
         sign = await self._signs(one.layout.address, BUS_S)
         if isinstance(sign, NoAnswer):
             return  # that says little, and if the GPU hangs NVML will be silent too
@@ -319,9 +224,9 @@ class GpuWatch:
         one.binding = sign.binding or one.binding
         if gone != one.condition.gone or anew:
             before = rebound if anew else lambda condition: condition
-            self._change(one, lambda condition: attrs.evolve(before(condition), gone=gone))
+            self._cases.change(one, lambda condition: attrs.evolve(before(condition), gone=gone))
 
-    async def _take(self, one: _Watched, answer: Probe | Refusal | NoAnswer, nvml: Nvml) -> str:
+    async def _take(self, one: WatchedGpu, answer: Probe | Refusal | NoAnswer, nvml: Nvml) -> str:
         """Take the answer to a probe.
 
         Returns:
@@ -333,39 +238,41 @@ class GpuWatch:
             finding = session_finding(nvml.session)
             if finding is None:
                 return f"the session with NVML is {nvml.session.state.value}"
-            self._change(one, lambda condition: attrs.evolve(condition, plight=finding))
+            self._cases.change(one, lambda condition: attrs.evolve(condition, plight=finding))
             return ""
         listed = not isinstance(answer, Refusal) or answer.code != UNLISTED
         silence = None if listed else nameless(await nvml.silences())
         if silence is not None:
             return self._take_silence(one, silence)
-        self._change(one, partial(answered, answer=answer, now_s=trio.current_time()))
+        self._cases.change(one, partial(answered, answer=answer, now_s=trio.current_time()))
         self._stirred.set()
         return "" if listed or one.condition.plight is not None else "NVML does not list it yet"
 
-    def _take_silence(self, one: _Watched, silence: Silence | None) -> str:
+    def _take_silence(self, one: WatchedGpu, silence: Silence | None) -> str:
         if silence is Silence.STALLED:
             return "NVML is held up, most likely by another GPU (nvml-stalled)"
         if silence is None:
             return "NVML is busy with a longer question about it"
-        self._change(one, partial(silent, deadline_s=one.terms.deadline_s))
+        self._cases.change(one, partial(silent, deadline_s=one.terms.deadline_s))
         return ""
 
     async def _ask_when_due(self) -> None:
         async with trio.open_nursery() as nursery:
             while True:
                 now_s = trio.current_time()
-                for one in self._watched.values():
+                for one in self._cases.watched.values():
                     if not one.asking and one.condition.next_ask_s <= now_s:
                         one.condition = asking(one.condition, now_s=now_s)
                         one.asking = True
                         nursery.start_soon(self._ask, one)
-                waiting = [o.condition.next_ask_s for o in self._watched.values() if not o.asking]
+                waiting = [
+                    o.condition.next_ask_s for o in self._cases.watched.values() if not o.asking
+                ]
                 with trio.move_on_at(min(waiting, default=math.inf)):
                     await self._stirred.wait()
                 self._stirred = trio.Event()
 
-    async def _ask(self, one: _Watched) -> None:
+    async def _ask(self, one: WatchedGpu) -> None:
         """Ask what a GPU needs after an event; whatever it says of itself counts."""
         nvml = self._gpus.grip.nvml
         try:
@@ -373,27 +280,7 @@ class GpuWatch:
                 await trio.lowlevel.checkpoint()
                 return
             answer = await nvml.classify(one.layout.address)
-            self._change(one, partial(answered, answer=answer, now_s=trio.current_time()))
+            self._cases.change(one, partial(answered, answer=answer, now_s=trio.current_time()))
         finally:
             one.asking = False
             self._stirred.set()
-
-
-def _said(condition: Condition) -> tuple[object, ...]:
-    """All that findings come from."""
-    return (
-        condition.parts,
-        condition.ailments,
-        condition.told,
-        condition.plight,
-        condition.gone,
-    )
-
-
-def _is_another(known: Layout, layout: Layout) -> bool:
-    return bool(known.uuid and layout.uuid) and known.uuid != layout.uuid
-
-
-def _figures(condition: Condition) -> GpuFigures:
-    pending = any(finding.code == "remap-pending" for finding in condition.told)
-    return GpuFigures(action=condition.action, remap_pending=pending)

@@ -122,7 +122,9 @@ class Driven:
             await trio.sleep_forever()
         return self.remotes.get(address, ())
 
-    async def probe(self, address: str, *, deadline_s: float) -> Probe | Refusal | NoAnswer:
+    async def probe(
+        self, address: str, *, deadline_s: float, **_: bool
+    ) -> Probe | Refusal | NoAnswer:
         """All is well."""
         await trio.lowlevel.checkpoint()
         assert address in ADDRESSES

@@ -9,6 +9,8 @@ import attrs
 import pytest
 
 from berth.generic.explain import Explanation, Opinion
+from berth.health.finding import Severity
+from berth.health.verdict import HealthState, Status, Verdict
 from berth.kube.api import Identity
 from berth.model.device import Exclusion
 from berth.model.inventory import Inventory
@@ -246,6 +248,31 @@ def test_device_is_found_by_each_of_its_names(asked: str) -> None:
         "speedMbps": 25000,
         "type": "nic",
     }
+
+
+LOST = HealthState(
+    verdicts={
+        DEVICE: Verdict(
+            status=Status.UNHEALTHY,
+            severity=Severity.LOST,
+            reason="lost",
+            message="0000:41:00.0 is not in the machine any more (since 2026-08-01T10:00:00Z)",
+        )
+    }
+)
+
+
+@pytest.mark.parametrize("asked", ["web", "0000:41:00.0"])
+def test_device_that_is_gone_is_told_before_what_was_seen_of_it_last(asked: str) -> None:
+    """Since when, and who has it; its record still has it in its pod, where it had no carrier."""
+
+    record = claim_record(nic_record(Stage.ATTACHED, carrier=False))
+    (found,) = why_view(asked, known(record, health=LOST))["found"]
+
+    assert "0000:41:00.0 is not in the machine any more (since 2026-" in found["verdict"]
+    assert "default/net" in found["verdict"]
+    assert "carrier" not in json.dumps(found["verdict"] + found["mend"])
+    assert "delete the pod" in found["mend"]
 
 
 def test_device_when_it_is_not_offered() -> None:

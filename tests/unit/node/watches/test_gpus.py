@@ -18,7 +18,8 @@ from berth.host.nvml.values import EventKind, NoAnswer, NvmlEvent, Probe, Refusa
 from berth.host.pcihealth import ABSENT, FunctionSight
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Peripheral
-from berth.node.watches.gpus import BUS_S, SOURCE, GpuFigures
+from berth.node.watches.gpucases import SOURCE, GpuFigures
+from berth.node.watches.gpus import BUS_S
 from berth.node.watches.xids import Xid
 from tests.unit.node.gpubed import (
     ADDRESSES,
