@@ -21,7 +21,9 @@ from berth.config.finding import Cursor
 from berth.config.forms import AnyTable, Choice, Flag, OrEmpty, Several, Text, Whole
 from berth.config.health import NicHealth
 from berth.config.match import DNS_LABEL, NicMatch
+from berth.config.nodecost import COSTS, MEANING, check_capacities
 from berth.model.device import Attribute, NicMode
+from berth.model.nodecost import NodeCosts
 
 SLOTS_LIMIT: Final = 1024
 """Most claims that may be let use one parent at once."""
@@ -213,6 +215,7 @@ class NicGroup:
         "was before. `rebind`: the driver of a VF is bound anew besides, so that rings, flow rules "
         "and whatever else a pod set are gone; other NICs are restored. With mode `exclusive`.",
     )
+    node_cost: NodeCosts = key(COSTS, {}, MEANING)
     health: NicHealth = table(NicHealth, "How the NICs are watched, and what counts as sick.")
     shared: NicShared = table(NicShared, "How a parent is divided; with mode `shared`.")
 
@@ -239,10 +242,18 @@ class NicGroup:
                 cursor.at(name).warn('is not used with door "dra"')
         if self.mode is NicMode.VFIO:
             self._check_vfio(cursor, written)
+        check_capacities(self.node_cost, self.capacities, cursor)
         for field in sorted({*self.claims_may} & {*self.claims_deny}):
             cursor.at("claims_deny").say(
                 f'holds "{field}", which claims_may holds as well', mend="drop one of the two"
             )
+
+    @property
+    def capacities(self) -> tuple[str, ...]:
+        """Names of the capacities of which each claim on one of its NICs consumes some."""
+        if self.mode is not NicMode.SHARED:
+            return ()
+        return ("slots",) if self.shared.bandwidth is None else ("slots", "bandwidth")
 
     def _check_vfio(self, cursor: Cursor, written: Written) -> None:
         """What a function that vfio-pci has cannot be asked for by, or have done to it."""

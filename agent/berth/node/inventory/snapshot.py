@@ -94,7 +94,7 @@ def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
                 seen, held, outlook, published=publication.devices, topology=topology
             ),
             devices=(
-                *published(peripherals, others, driver=outlook.driver),
+                *published(peripherals, others, driver=outlook.driver, costs=outlook.costs),
                 *publication.devices,
             ),
             counter_sets=outlook.counter_sets,
