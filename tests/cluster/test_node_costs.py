@@ -13,12 +13,13 @@ import pytest
 from berth.errors import KubeError
 from berth.rehearsal.nvml.cards import whole
 from tests.cluster.api import Object
-from tests.cluster.bed import Bed
 from tests.cluster.claimforms import request
 from tests.cluster.costcases import CAPACITIES, COST_CASES
+from tests.cluster.gates import Gates
 from tests.cluster.gpumachine import GpuMachine
+from tests.cluster.node import SLICES
 from tests.cluster.pods import container, is_running
-from tests.cluster.site import MANIFESTS, Site
+from tests.cluster.site import Site
 from tests.nvml import need_compiler
 
 GATE = "DRANodeAllocatableResources"
@@ -71,18 +72,16 @@ def _machine() -> Iterator[GpuMachine]:
 
 
 @pytest.fixture(name="counting", scope="module")
-def _counting(bed: Bed, machine: GpuMachine) -> Iterator[Site]:
+def _counting(shared_alpha_site: Site, machine: GpuMachine) -> Site:
     """A cluster that counts what devices cost, with all of them offered."""
-    with bed.cluster(gates={GATE: True}) as cluster:
-        cluster.api.apply((MANIFESTS / "deviceclasses.yaml").read_text())
-        site = Site(cluster, cluster.node("1.37+2.4"), "default")
-        start(site, machine)
-        yield site
+    start(shared_alpha_site, machine)
+    return shared_alpha_site
 
 
 def start(site: Site, machine: GpuMachine) -> None:
     """Start the daemon with all that costs something."""
-    site.node.add_nic("nic0")
+    if "nic0" not in site.node.nics:
+        site.node.add_nic("nic0")
     config = f"{machine.config}{CONFIG}"
     site.node.start_berthd(config, command=machine.command, activated=True).wait_ready()
     site.wait_registered()
@@ -222,21 +221,38 @@ def test_cost_is_taken_by_the_server_as_by_its_stand_in(counting: Site, name: st
 def test_kubelet_that_does_not_count_is_told_nothing(counting: Site, machine: GpuMachine) -> None:
     """The server refuses its slices as long as these tell a cost: they do without it."""
 
-    old = counting.cluster.node("1.34+1.7")
-    site = Site(counting.cluster, old, "default")
-    start(site, machine)
-    assert costs(site) == {}
-    site.claim("older", request("d", of="generic", cel='own.group == "fpga"'))
-    pod = site.run("older", "older")
+    node = counting.node
+    node.berthd.terminate()
+    for item in counting.api.items(SLICES, fieldSelector=f"spec.nodeName={node.name}"):
+        counting.api.delete(f"{SLICES}/{item['metadata']['name']}")
+    node.change_gates(Gates.DEFAULT.flags)
+    try:
+        before = len(counting.log_lines("registered with kubelet"))
+        node.berthd.start()
+        node.berthd.wait_ready()
+        counting.wait_same(
+            "registration",
+            lambda: len(counting.log_lines("registered with kubelet")) > before,
+            True,
+            limit_s=20,
+        )
+        assert costs(counting) == {}
+        counting.claim("undeclared", request("d", of="generic", cel='own.group == "fpga"'))
+        pod = counting.run("undeclared", "undeclared")
 
-    assert "nodeAllocatableResourceClaimStatuses" not in pod.now["status"]
-    assert not_accounted(site, "kubelet does not declare")
-    site.cluster.discard(old)
+        assert "nodeAllocatableResourceClaimStatuses" not in pod.now["status"]
+        assert not_accounted(counting, "kubelet does not declare")
+        pod.delete()
+    finally:
+        node.change_gates(Gates.ALL_ALPHA.flags)
 
 
-def test_server_that_does_not_count_is_told_nothing(site: Site, machine: GpuMachine) -> None:
+def test_server_that_does_not_count_is_told_nothing(
+    default_site: Site, machine: GpuMachine
+) -> None:
     """Devices are offered as ever, and the operator reads why their cost is not accounted."""
 
+    site = default_site
     start(site, machine)
     assert costs(site) == {}
     site.claim("free", request("d", of="generic", cel='own.group == "fpga"'))
