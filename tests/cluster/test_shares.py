@@ -101,8 +101,9 @@ def given(site: Site, name: str) -> list[Object]:
 
 
 def reasons(site: Site) -> set[tuple[str, str]]:
-    """Why each device is not offered."""
-    return {(one["name"], f"{one['reason']}: {one['detail']}") for one in site.listed("devices")}
+    """Why each of our devices is not offered."""
+    ours = [one for one in site.listed("devices") if one["name"] in {GPU, *PARENTS}]
+    return {(one["name"], f"{one['reason']}: {one['detail']}") for one in ours}
 
 
 def end(site: Site, *pods: PodView) -> None:

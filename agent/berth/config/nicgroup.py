@@ -215,6 +215,14 @@ class NicGroup:
         "was before. `rebind`: the driver of a VF is bound anew besides, so that rings, flow rules "
         "and whatever else a pod set are gone; other NICs are restored. With mode `exclusive`.",
     )
+    beside_vfs: bool = key(
+        Flag(),
+        False,
+        "Whether a PF that has VFs is offered beside them, to claims alone: a pod has the PF while "
+        "nobody has one of its VFs, or pods have these while nobody has the PF. "
+        "Needs a server that takes counters (Kubernetes 1.36); elsewhere the PF is not offered. "
+        "With mode `exclusive`.",
+    )
     node_cost: NodeCosts = key(COSTS, {}, MEANING)
     health: NicHealth = table(NicHealth, "How the NICs are watched, and what counts as sick.")
     shared: NicShared = table(NicShared, "How a parent is divided; with mode `shared`.")
@@ -237,6 +245,8 @@ class NicGroup:
             cursor.at("scrub").say(
                 f'is "rebind" with mode "{self.mode.value}"', rule='it goes with mode "exclusive"'
             )
+        if self.beside_vfs:
+            self._check_beside_vfs(cursor.at("beside_vfs"), written)
         for name in ("resource", "attach", "exclude_topology", "inject", "vhost"):
             if name in written.given and self.door is Door.DRA and "door" not in written.at_fault:
                 cursor.at(name).warn('is not used with door "dra"')
@@ -246,6 +256,22 @@ class NicGroup:
         for field in sorted({*self.claims_may} & {*self.claims_deny}):
             cursor.at("claims_deny").say(
                 f'holds "{field}", which claims_may holds as well', mend="drop one of the two"
+            )
+
+    def _check_beside_vfs(self, cursor: Cursor, written: Written) -> None:
+        """Counters are for claims, on a PF that one holder has alone."""
+        if self.mode is not NicMode.EXCLUSIVE and "mode" not in written.at_fault:
+            rule = (
+                "what is made over a parent stands beside its VFs anyway"
+                if self.mode is NicMode.SHARED
+                else "a PF that is bound to vfio-pci loses its VFs"
+            )
+            cursor.say(f'is true with mode "{self.mode.value}"', rule=rule, mend="drop it")
+        if self.door is not Door.DRA and "door" not in written.at_fault:
+            cursor.say(
+                f'is true with door "{self.door.value}"',
+                rule="only the scheduler counts, and only for claims",
+                mend='write door = "dra", or drop it',
             )
 
     @property
