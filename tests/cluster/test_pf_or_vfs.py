@@ -6,7 +6,6 @@ has such functions. So pods are placed and get no further; what is looked at is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,7 +32,7 @@ GROUPS = (
 
 
 @pytest.fixture(name="placing")
-def _placing(site: Site, tmp_path: Path) -> Iterator[Site]:
+def _placing(site: Site, tmp_path: Path) -> Site:
     """A site whose node offers one PF and its two VFs."""
     machine = Machine(tmp_path / "machine")
     machine.tree.function(PF, total_vfs=8)
