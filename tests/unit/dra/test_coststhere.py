@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import attrs
-import pytest
 import trio
 from trio.testing import MockClock
 
 from berth.errors import KubeError
-from berth.kube.api import ServerVersion
+from berth.kube.api import Node
 from berth.kube.slices import COSTS, Slice
 from berth.model.inventory import Inventory
 from berth.model.nodecost import NodeCost
+from tests.unit.dra.fakeapi import FakeApi
 from tests.unit.dra.shelf import nics
 from tests.unit.dra.test_countersthere import Open, Scene, scene, server
 
 __all__ = ["scene"]
 
 COST = {"cpu": NodeCost(pod_milli=500)}
+TOLD = {"cpu": {"overhead": {"perPod": "500m"}}}
+GATE = "DRANodeAllocatableResources"
+
+
+def counting(*declared: str) -> FakeApi:
+    """A server that keeps costs, and a node whose kubelet declares these features."""
+    api = server()
+    api.nodes["worker-7"] = Node(
+        name="worker-7", uid="node-uid", kubelet_version="v1.37.2", declared=frozenset(declared)
+    )
+    return api
 
 
 def costly(count: int = 2) -> Inventory:
@@ -35,83 +46,100 @@ def remarks(it: Scene) -> tuple[str, ...]:
     return it.publisher.statistics().remarks
 
 
+def refuse_costs(_: str, item: Slice) -> None:
+    """What an admission plugin does for a node whose kubelet does not declare them."""
+    if any(COSTS in device for device in item.devices):
+        words = f'forbidden: node "worker-7" does not support {GATE} feature'
+        raise KubeError("API server", words, status=403)
+
+
 def drop_costs(item: Slice) -> Slice:
     """What a server with the gate off makes of a slice."""
     kept = tuple({k: v for k, v in one.items() if k != COSTS} for one in item.devices)
     return attrs.evolve(item, devices=kept)
 
 
-@pytest.mark.parametrize(
-    ("minor", "cost"), [(36, None), (37, {"cpu": {"overhead": {"perPod": "500m"}}})]
-)
-async def test_costs_are_written_where_the_server_may_know_them(
-    autojump_clock: MockClock, scene: Open, minor: int, cost: object
-) -> None:
-    """1.36 has another field; there the operator is told."""
-
-    async with scene(server(1, minor), costly()) as it:
-        assert told(it) == [cost, cost]
-        assert len(remarks(it)) == (1 if cost is None else 0)
-
-
-async def test_server_that_hides_its_version_is_told_no_cost(
+async def test_costs_are_written_where_they_are_kept_and_counted(
     autojump_clock: MockClock, scene: Open
 ) -> None:
-    """It might be of any."""
+    """Nothing is to be told of it."""
 
-    api = server()
-    api.version = KubeError("API server", "forbidden", status=403)
-    async with scene(api, costly()) as it:
-        assert told(it) == [None, None]
-        assert "not known to be 1.37 or later" in remarks(it)[0]
+    async with scene(counting(GATE), costly()) as it:
+        assert told(it) == [TOLD, TOLD]
+        assert remarks(it) == ()
 
 
-async def test_dropped_costs_are_not_sent_again(autojump_clock: MockClock, scene: Open) -> None:
-    """Nor is a slice that has none written anew for it."""
+async def test_server_that_drops_costs_is_not_sent_them(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """It was shown them once, and did not keep them."""
 
-    api = server()
+    api = counting(GATE)
     api.store = drop_costs
     async with scene(api, costly()) as it:
         before = len(api.requests)
         await trio.sleep(600)
         assert told(it) == [None, None]
-        assert len(api.requests) == before
-        (remark,) = remarks(it)
-        assert remark.startswith("node_cost of g is not accounted: the API server drops it")
+        assert len(api.requests) == before == 1
+        assert remarks(it) == ("node_cost of g is not accounted: dropped by the server",)
 
 
-async def test_refused_costs_leave_the_devices_offered(
+async def test_server_that_cannot_be_shown_costs_is_sent_them_once(
     autojump_clock: MockClock, scene: Open
 ) -> None:
-    """A server refuses the whole slice of a node whose kubelet does not declare the feature."""
+    """Then what it made of the write decides, for all pools."""
 
-    api = server()
-    words = 'forbidden: node "worker-7" does not support DRANodeAllocatableResources feature'
+    api = counting(GATE)
+    api.hooked, api.store = True, drop_costs
+    async with scene(api, costly()) as it:
+        await trio.sleep(60)
+        before = len(api.requests)
+        await trio.sleep(600)
+        assert told(it) == [None, None]
+        assert len(api.requests) == before
+        assert remarks(it) == ("node_cost of g is not accounted: dropped by the server",)
 
-    def refuse(_: str, item: Slice) -> None:
-        if any(COSTS in device for device in item.devices):
-            raise KubeError("API server", words, status=403)
 
-    api.refuse = refuse
+async def test_node_that_does_not_declare_costs_tells_none(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """Its server refuses what tells one: the rest of what it is shown is seen all the same."""
+
+    api = counting()
+    api.refuse = refuse_costs
     async with scene(api, costly()) as it:
         assert told(it) == [None, None]
-        assert "kubelet does not declare" in remarks(it)[0]
-        assert it.publisher.statistics().failures == 0
+        assert remarks(it) == ("node_cost of g is not accounted: the node does not declare it",)
+        states = it.publisher.capabilities.states.get()
+        assert states.of("compatibility-groups").why == "kept by the server"
 
 
-async def test_costs_are_tried_again_on_another_version(
+async def test_kubelet_that_forgets_costs_is_noticed_by_a_refusal(
     autojump_clock: MockClock, scene: Open
 ) -> None:
-    """What one server did not keep the next one may."""
+    """The Node was read before: it is read again, and the devices are told without."""
 
-    api = server()
-    api.store = drop_costs
+    api = counting(GATE)
     async with scene(api, costly()) as it:
-        api.cut_watches()
-        api.store = lambda item: item
-        api.version = ServerVersion(major=1, minor=38, text="v1.38.0")
-        api.mend_watches()
-        await trio.sleep(10)
+        api.nodes = counting().nodes
+        api.refuse = refuse_costs
+        it.inventory.set(costly(3))
+        await trio.sleep(60)
+        assert told(it) == [None, None, None]
+        assert it.publisher.statistics().state == "published"
 
-        assert None not in told(it)
+
+async def test_kubelet_that_learns_costs_is_told_them(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """When it comes again."""
+
+    api = counting()
+    async with scene(api, costly()) as it:
+        assert told(it) == [None, None]
+
+        api.nodes = counting(GATE).nodes
+        it.publisher.look_at_node()
+        await trio.sleep(60)
+        assert told(it) == [TOLD, TOLD]
         assert remarks(it) == ()
