@@ -115,6 +115,22 @@ def alpha_site(alpha_cluster: Cluster) -> Iterator[Site]:
         yield site
 
 
+@pytest.fixture(scope="module")
+def shared_alpha_site(alpha_cluster: Cluster) -> Iterator[Site]:
+    """The same for all tests of a module."""
+    with _site(alpha_cluster) as site:
+        yield site
+
+
+@pytest.fixture
+def default_site(bed: Bed) -> Iterator[Site]:
+    """The same where no gate is set, whatever the others of the run are set to."""
+    cluster = bed.shared(Gates.DEFAULT)
+    apply_classes(cluster)
+    with _site(cluster) as site:
+        yield site
+
+
 @pytest.fixture(params=list(Gates), ids=lambda gates: str(gates.value))
 def gates(request: pytest.FixtureRequest) -> Gates:
     """Each setting of the gates, one after the other."""

@@ -21,8 +21,10 @@ from berth.config.forms import Choice, Flag, Form, Several, Text, Whole, listed
 from berth.config.genericmatch import GenericMatch
 from berth.config.health import GenericHealth
 from berth.config.match import DNS_LABEL
+from berth.config.nodecost import COSTS, MEANING, check_capacities
 from berth.config.template import WORDS, Places, Template, placed
 from berth.model.device import Attribute
+from berth.model.nodecost import NodeCosts
 
 COUNT_LIMIT: Final = 1024
 """Most holders of one device; each is an id in the list that kubelet gets (GH §4)."""
@@ -259,6 +261,7 @@ class GenericGroup:
     admin_permissions: str = key(
         PERMISSIONS, "r", "What a claim with admin access may do with the nodes."
     )
+    node_cost: NodeCosts = key(COSTS, {}, MEANING)
     health: GenericHealth = table(GenericHealth, "How the devices are watched.")
 
     def check(self, cursor: Cursor, written: Written) -> None:
@@ -269,6 +272,7 @@ class GenericGroup:
         for name in ("resource", "inject"):
             if name in written.given and self.door is Door.DRA and "door" not in written.at_fault:
                 cursor.at(name).warn('is not used with door "dra"')
+        check_capacities(self.node_cost, ("slots",) if self.count > 1 else (), cursor)
 
     def _check_wildcards(self, cursor: Cursor) -> None:
         paths = self.match.path

@@ -31,6 +31,8 @@ from berth.config.forms import (
 from berth.config.gpumatch import GpuMatch, GpuType
 from berth.config.health import Times
 from berth.config.match import DNS_LABEL
+from berth.config.nodecost import COSTS, MEANING, check_capacities
+from berth.model.nodecost import NodeCosts
 
 
 class Session(Enum):
@@ -178,6 +180,7 @@ class GpuGroup:
     share: GpuShare = table(GpuShare, "How one GPU is held by several.")
     vfio: GpuVfio = table(GpuVfio, "GPUs for virtual machines.")
     mig: GpuMig = table(GpuMig, "Parts of GPUs.")
+    node_cost: NodeCosts = key(COSTS, {}, MEANING)
     health: Times = table(Times, "How the devices are watched.")
 
     def check(self, cursor: Cursor, written: Written) -> None:
@@ -188,6 +191,8 @@ class GpuGroup:
             )
         if self.resource and self.door is Door.DRA and "resource" not in written.at_fault:
             cursor.at("resource").warn('is not used with door "dra"')
+        shared = ("slots", "memory") if self.share.slots > 1 else ()
+        check_capacities(self.node_cost, shared, cursor)
         if self.vfio.rebind:
             self._check_rebind(cursor.at("vfio", "rebind"), written)
 

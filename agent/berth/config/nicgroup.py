@@ -21,7 +21,9 @@ from berth.config.finding import Cursor
 from berth.config.forms import AnyTable, Choice, Flag, OrEmpty, Several, Text, Whole
 from berth.config.health import NicHealth
 from berth.config.match import DNS_LABEL, NicMatch
+from berth.config.nodecost import COSTS, MEANING, check_capacities
 from berth.model.device import Attribute, NicMode
+from berth.model.nodecost import NodeCosts
 
 SLOTS_LIMIT: Final = 1024
 """Most claims that may be let use one parent at once."""
@@ -213,6 +215,15 @@ class NicGroup:
         "was before. `rebind`: the driver of a VF is bound anew besides, so that rings, flow rules "
         "and whatever else a pod set are gone; other NICs are restored. With mode `exclusive`.",
     )
+    beside_vfs: bool = key(
+        Flag(),
+        False,
+        "Whether a PF that has VFs is offered beside them, to claims alone: a pod has the PF while "
+        "nobody has one of its VFs, or pods have these while nobody has the PF. "
+        "Needs a server that takes counters (Kubernetes 1.36); elsewhere the PF is not offered. "
+        "With mode `exclusive`.",
+    )
+    node_cost: NodeCosts = key(COSTS, {}, MEANING)
     health: NicHealth = table(NicHealth, "How the NICs are watched, and what counts as sick.")
     shared: NicShared = table(NicShared, "How a parent is divided; with mode `shared`.")
 
@@ -234,15 +245,41 @@ class NicGroup:
             cursor.at("scrub").say(
                 f'is "rebind" with mode "{self.mode.value}"', rule='it goes with mode "exclusive"'
             )
+        if self.beside_vfs:
+            self._check_beside_vfs(cursor.at("beside_vfs"), written)
         for name in ("resource", "attach", "exclude_topology", "inject", "vhost"):
             if name in written.given and self.door is Door.DRA and "door" not in written.at_fault:
                 cursor.at(name).warn('is not used with door "dra"')
         if self.mode is NicMode.VFIO:
             self._check_vfio(cursor, written)
+        check_capacities(self.node_cost, self.capacities, cursor)
         for field in sorted({*self.claims_may} & {*self.claims_deny}):
             cursor.at("claims_deny").say(
                 f'holds "{field}", which claims_may holds as well', mend="drop one of the two"
             )
+
+    def _check_beside_vfs(self, cursor: Cursor, written: Written) -> None:
+        """Counters are for claims, on a PF that one holder has alone."""
+        if self.mode is not NicMode.EXCLUSIVE and "mode" not in written.at_fault:
+            rule = (
+                "what is made over a parent stands beside its VFs anyway"
+                if self.mode is NicMode.SHARED
+                else "a PF that is bound to vfio-pci loses its VFs"
+            )
+            cursor.say(f'is true with mode "{self.mode.value}"', rule=rule, mend="drop it")
+        if self.door is not Door.DRA and "door" not in written.at_fault:
+            cursor.say(
+                f'is true with door "{self.door.value}"',
+                rule="only the scheduler counts, and only for claims",
+                mend='write door = "dra", or drop it',
+            )
+
+    @property
+    def capacities(self) -> tuple[str, ...]:
+        """Names of the capacities of which each claim on one of its NICs consumes some."""
+        if self.mode is not NicMode.SHARED:
+            return ()
+        return ("slots",) if self.shared.bandwidth is None else ("slots", "bandwidth")
 
     def _check_vfio(self, cursor: Cursor, written: Written) -> None:
         """What a function that vfio-pci has cannot be asked for by, or have done to it."""

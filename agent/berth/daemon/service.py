@@ -281,7 +281,7 @@ class Daemon:
     async def _follow_refusals(self, publisher: Publisher) -> None:
         async for refusals in publisher.refusals.changes():
             self._parts.held.discovery.refuse(
-                {name: str(refusal) for name, refusal in refusals.items()}
+                {name: refusal.exclusion.detail for name, refusal in refusals.items()}
             )
 
     async def _follow_kubelet(self, publisher: Publisher) -> None:

@@ -178,7 +178,7 @@ async def show(api: KubeApi, probe: Probe) -> Mapping[str, Fate]:
         try:
             return probe.fates(await api.try_slice(probe.slice()))
         except KubeError as error:
-            less = probe.without(error) if error.status == _INVALID else None
+            less = probe.without(error)
             if less is None:
                 raise
             probe = less

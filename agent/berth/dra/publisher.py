@@ -23,6 +23,7 @@ import attrs
 import trio
 
 from berth.dra.capabilities import Capabilities
+from berth.dra.costs import refuses_costs
 from berth.dra.former import remove_former
 from berth.dra.history import NodeHistory
 from berth.dra.lingering import Lingering
@@ -358,6 +359,8 @@ class Publisher:
             ending = await self._writer.write(due)
         except KubeError as error:
             self._list_first = True
+            # Kubelet is another one than the Node told of when it was read.
+            self._read_node |= refuses_costs(error)
             self._fail(due.pool, f"cannot write pool {due.pool}: {error}")
             return
         self._succeed(due.pool)

@@ -17,6 +17,8 @@ import attrs
 import trio
 
 from berth.dra.capabilities import Capabilities
+from berth.dra.costs import KEY as COSTING
+from berth.dra.costs import costless, unaccounted
 from berth.dra.counters import ungrouped
 from berth.dra.edition import Edition
 from berth.dra.observed import ObservedSlices
@@ -29,7 +31,7 @@ from berth.errors import KubeError
 from berth.features.registry import PROOFS
 from berth.kube.api import KubeApi, SliceQuery
 from berth.kube.compare import differences
-from berth.kube.slices import GROUPS, Slice
+from berth.kube.slices import COSTS, GROUPS, Slice
 from berth.model.device import CounterSet, Device
 from berth.model.meter import Tally
 from berth.runtime.latest import Latest
@@ -89,6 +91,7 @@ class SliceWriter:
         self._settled: dict[str, Edition] = {}
         self._accepted: dict[tuple[str, int], Accepted] = {}
         self._untold = False
+        self._unaccounted = ""
 
     def plan(
         self,
@@ -106,9 +109,11 @@ class SliceWriter:
         grouped = tries("compatibility-groups")
         wanted = tuple(devices)
         self._set_untold(wanted)
+        self._set_unaccounted(wanted)
         by_name: dict[str, Device] = {}
         for device in wanted:
-            known = self._as_taken(device if grouped else ungrouped(device), notes=notes)
+            told = costless(device) if self._unaccounted else device
+            known = self._as_taken(told if grouped else ungrouped(told), notes=notes)
             if known is not None:
                 by_name.setdefault(device.name, known)
         self._devices = by_name
@@ -128,8 +133,8 @@ class SliceWriter:
 
     def remarks(self) -> tuple[str, ...]:
         """What an operator should know of the slices as they stand, one sentence each."""
-        found = foreign_taints(self.observed.slices())
-        return (_NO_TAINTS, *found) if self._untold else found
+        ours = (_NO_TAINTS if self._untold else "", self._unaccounted)
+        return (*filter(None, ours), *foreign_taints(self.observed.slices()))
 
     def dropped(self) -> Mapping[str, int]:
         """At how many places the server did not keep what was written, by field."""
@@ -220,7 +225,7 @@ class SliceWriter:
             return Ending.DONE
         lost = {field for field in PROOFS if any(each.drops(field) for each in differing)}
         self._capabilities.saw_dropped(lost)
-        if lost & {GROUPS, TAINTS}:
+        if lost & {GROUPS, TAINTS, COSTS}:
             # Of groups all devices are told, or none: those with and those without go apart.
             return Ending.LESS
         self._accepted[pool, item.index] = Accepted(sent=item.slice, got=got)
@@ -251,6 +256,14 @@ class SliceWriter:
                 "taints are not published: a device that no pod should get leaves the slices",
                 reason=_NO_TAINTS,
             )
+
+    def _set_unaccounted(self, devices: Iterable[Device]) -> None:
+        """Whether there are costs that the cluster does not count; told when it becomes so."""
+        before, state = self._unaccounted, self._capabilities.states.get().of(COSTING)
+        tries = self._capabilities.tries(COSTING)
+        self._unaccounted = "" if tries else unaccounted(devices, state)
+        if self._unaccounted and not before:
+            _log.warning("what devices cost the node is not published", reason=state)
 
     def _withhold(self, devices: Iterable[Device]) -> None:
         """Leave out what would be given wrongly for lack of a feature, and nothing else of old."""

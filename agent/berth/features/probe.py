@@ -18,14 +18,23 @@ from typing import Any, Final
 import attrs
 
 from berth.errors import KubeError
-from berth.features.registry import PROOFS
+from berth.features.registry import FEATURES, PROOFS
 from berth.features.states import Fate
 from berth.kube.slices import Slice, spec_json
 
 ROUNDS: Final = 4
 """How often a probe is tried with less in it before nothing is made of the answers."""
 
+_INVALID: Final = 422
+_FORBIDDEN: Final = 403
+_GATES: Final = {field: one.gate for one in FEATURES if one.declared for field in one.proof}
+# Of what a Node declares, by the part of a probe.
+
 _NAME: Final = "probe"
+_UNDECLARED: Final = re.compile(r"does not support (\w+) feature")
+# An admission plugin keeps the whole slice from a node whose kubelet does not declare a feature
+# (403, ``plugin/pkg/admission/nodedeclaredfeatures`` of 1.37.2).
+
 _PATH: Final = re.compile(r"spec\.(?:devices\[(?P<index>\d+)\]|(?P<field>\w+))")
 
 
@@ -36,11 +45,14 @@ class Probe:
     Attributes:
         node_name: The node whose slice it would be.
         refused: Names of parts that the server refused.
+        undeclared: Names of parts that it does not take since this node's kubelet does not declare
+            them; what it makes of them elsewhere stays unknown.
     """
 
     driver: str
     node_name: str
     refused: frozenset[str] = frozenset()
+    undeclared: frozenset[str] = frozenset()
 
     def slice(self) -> Slice:
         """What is sent."""
@@ -63,10 +75,12 @@ class Probe:
 
     def without(self, error: KubeError) -> Probe | None:
         """The probe without what the server refuses, or ``None`` where it names nothing of it."""
-        named = set(self._named(error))
-        if not named:
+        found = _UNDECLARED.search(error.found) if error.status == _FORBIDDEN else None
+        gated = {name for name in self._names if found and _GATES.get(name) == found[1]}
+        named = set(self._named(error)) if error.status == _INVALID else set()
+        if not named and not gated:
             return None
-        return attrs.evolve(self, refused=self.refused | named)
+        return attrs.evolve(self, refused=self.refused | named, undeclared=self.undeclared | gated)
 
     def fates(self, got: Slice) -> Mapping[str, Fate]:
         """What became of every field that shows a feature, by name."""
@@ -76,7 +90,8 @@ class Probe:
 
     @property
     def _names(self) -> list[str]:
-        return [name for name in _devices(self.driver) if name not in self.refused]
+        absent = self.refused | self.undeclared
+        return [name for name in _devices(self.driver) if name not in absent]
 
     def _named(self, error: KubeError) -> Iterator[str]:
         for path in error.fields or [found[0] for found in _PATH.finditer(error.found)]:

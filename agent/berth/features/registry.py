@@ -59,14 +59,18 @@ FEATURES: Final = (
         config="[gpu] partition_type",
         cost="nothing on the node; it is read by requests for the status of a pool alone",
         proof=("partitionTypeAttribute",),
+        test="test_partitions.py::test_status_of_the_pools_is_what_the_node_knows",
     ),
     Feature(
         key="compatibility-groups",
         title="Devices that may be allocated beside each other only within a group",
         gate="DRADeviceCompatibilityGroups",
         stages=since(v1_37=_ALPHA),
+        config="[gpu] compatibility_groups",
         cost="a scheduler whose gate is off takes no device of a pool whose slices have groups",
         proof=("compatibilityGroups",),
+        test="test_partitions.py::"
+        "test_parts_are_given_beside_each_other_with_and_without_the_gates",
     ),
     Feature(
         key="prioritized-list",
@@ -126,10 +130,12 @@ FEATURES: Final = (
         gate="DRANodeAllocatableResources",
         stages=since(v1_36=_ALPHA),
         parts=_BOTH,
+        config="node_cost of a group",
         cost="1.36 has the fields in another shape and drops these; a claim whose device takes "
         "from the node by a mapping serves one pod alone",
         proof=("nodeAllocatableResources",),
         declared=True,
+        test="test_node_costs.py::test_node_has_less_room_while_a_pod_has_the_device",
     ),
     Feature(
         key="extended-resource",
@@ -145,6 +151,7 @@ FEATURES: Final = (
         gate="DRAResourcePoolStatus",
         stages=since(v1_36=_ALPHA),
         cost="nothing on the node; a controller of the cluster reads all slices for each request",
+        test="test_partitions.py::test_status_of_the_pools_is_what_the_node_knows",
     ),
     Feature(
         key="workload-claims",

@@ -32,6 +32,7 @@ from berth.host.nodefacts import DevNode, NodeScan
 from berth.model.device import Attribute, Capacity, Exclusion
 from berth.model.edits import Edits
 from berth.model.names import printable
+from berth.model.nodecost import NodeCosts
 from berth.model.peripheral import Door, Peripheral
 
 LIST_LIMIT: Final = 3 * 2**20
@@ -52,6 +53,7 @@ class GenericSurvey:
         peripherals: By name; those that are not offered say why.
         warnings: A sentence each, the same as long as nothing changes.
         memory: For the next survey.
+        costs: By identity: what it costs the node of its own resources, where it costs any.
         commands: By identity: the command that is asked how a device is, and its arguments.
     """
 
@@ -59,6 +61,7 @@ class GenericSurvey:
     commands: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     warnings: tuple[str, ...] = ()
     memory: Memory = attrs.field(factory=Memory)
+    costs: Mapping[str, NodeCosts] = attrs.field(factory=dict)
 
 
 def survey(
@@ -102,6 +105,7 @@ def survey(
         },
         warnings=tuple(_warnings(scan, groups, fitting, subjects, peripherals)),
         memory=after,
+        costs={one.identity: one.group.node_cost for one in subjects if one.group.node_cost},
     )
 
 

@@ -31,6 +31,7 @@ from berth.host.nvidiafiles import NodeFacts
 from berth.model.device import CounterSet
 from berth.model.edits import DeviceNode
 from berth.model.gpu import Driver, Gpu
+from berth.model.nodecost import NodeCosts
 from berth.model.peripheral import Door, Peripheral
 
 _RANKS: Final = ("gpu", "mig", "vfio")
@@ -48,6 +49,7 @@ class GpuSurvey:
         lost: Addresses of GPUs that are listed for what was known of them alone.
         layouts: GPUs of the driver, with their parts.
         missing: Nodes that the host lacks, by the name of the device that gets them all the same.
+        costs: What a device costs the node of its own resources, by identity, where it costs any.
     """
 
     peripherals: tuple[Peripheral, ...]
@@ -58,6 +60,7 @@ class GpuSurvey:
     lost: tuple[str, ...] = ()
     layouts: tuple[Layout, ...] = ()
     missing: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    costs: Mapping[str, NodeCosts] = attrs.field(factory=dict)
 
     @property
     def nodes(self) -> tuple[DeviceNode, ...]:
@@ -112,6 +115,7 @@ def survey(
     made = [each for sighting in seen.sightings for each in _forms(sighting, around)]
     made.sort(key=lambda each: (_RANKS.index(each.peripheral.type), each.peripheral.name))
     sets = {each.counters.name: each.counters for each in made if each.counters is not None}
+    costs = {group.name: group.node_cost for group in table.groups}
     missing = {each.peripheral.name: each.draft.missing for each in made if each.draft.missing}
     warnings = (*seen.warnings, *_unfit(seen.sightings), *_missing(missing))
     return GpuSurvey(
@@ -123,6 +127,11 @@ def survey(
         lost=tuple(one.address for one in seen.sightings if one.is_lost),
         layouts=layouts(seen.sightings),
         missing=missing,
+        costs={
+            each.peripheral.identity: cost
+            for each in made
+            if (cost := costs.get(each.peripheral.group))
+        },
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import attrs
 
 from berth.kube.quantity import same_quantity
-from berth.kube.slices import Slice, spec_json
+from berth.kube.slices import COSTS, Slice, spec_json
 
 
 class _Rule(Enum):
@@ -31,6 +31,7 @@ _RULES: Final = {
     "attributes": _Rule.EXACT,
     "capacity": _Rule.QUANTITY,
     "counters": _Rule.QUANTITY,
+    COSTS: _Rule.QUANTITY,
 }
 """Members of a device below which another rule holds."""
 

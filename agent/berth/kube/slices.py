@@ -17,11 +17,15 @@ import attrs
 from berth.kube import fields
 from berth.kube.quantity import format_quantity
 from berth.model.device import Attribute, Capacity, CounterSet, Device, Version
+from berth.model.nodecost import NodeCost
 
 API_VERSION: Final = "resource.k8s.io/v1"
 
 GROUPS: Final = "compatibilityGroups"
 """Field of what a device draws; with its feature gate off a server drops it."""
+
+COSTS: Final = "nodeAllocatableResources"
+"""Field of a device; with its feature gate off a server drops it."""
 
 _OWN: Final = frozenset(
     {"driver", "pool", "nodeName", "devices", "sharedCounters", "partitionTypeAttribute"}
@@ -163,6 +167,8 @@ def device_json(device: Device) -> dict[str, Any]:
             }
             for one in device.consumes
         ]
+    if device.costs:
+        result[COSTS] = {name: _cost_json(cost) for name, cost in sorted(device.costs.items())}
     return result
 
 
@@ -199,6 +205,26 @@ def _capacity_json(capacity: Capacity) -> dict[str, Any]:
     if policy:
         result["requestPolicy"] = policy
     return result
+
+
+def _cost_json(cost: NodeCost) -> dict[str, Any]:
+    mapping = {
+        "capacityKey": cost.capacity,
+        "capacityMultiplier": _milli(cost.times_milli),
+        "deviceMultiplier": _milli(cost.device_milli),
+    }
+    overhead = {"perPod": _milli(cost.pod_milli), "perContainer": _milli(cost.container_milli)}
+    parts = {"mapping": mapping, "overhead": overhead}
+    given = {key: {k: v for k, v in part.items() if v} for key, part in parts.items()}
+    return {key: part for key, part in given.items() if part}
+
+
+def _milli(amount: int) -> str:
+    """A quantity in thousandths; empty for none."""
+    whole, rest = divmod(amount, 1000)
+    if rest:
+        return f"{amount}m"
+    return format_quantity(whole) if whole else ""
 
 
 def _metadata(wanted: Slice) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from berth.model.nodecost import NodeCosts
+
 
 @attrs.frozen
 class Version:
@@ -107,6 +109,7 @@ class Device:
             written together.
         consumes: At most two.
         only_counted: It is not published where the server takes no counters.
+        costs: What it costs the node of its own resources while it is allocated.
         claimed: A claim has it, so it stays published where no taint can keep others from it.
     """
 
@@ -121,6 +124,7 @@ class Device:
     bucket: str = ""
     consumes: tuple[Consumption, ...] = ()
     only_counted: bool = False
+    costs: NodeCosts = attrs.field(factory=dict)
     claimed: bool = False
 
 

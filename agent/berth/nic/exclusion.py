@@ -44,12 +44,14 @@ class Circumstances:
         uplinks: Links that the node needs itself, by index, with the path that makes them so.
         uplink_ok: Identities that are offered all the same.
         ambiguous_macs: Addresses that two links have.
+        held: Who has a function alone, in words, by its PCI address.
     """
 
     topology: Topology
     uplinks: Mapping[int, str] = attrs.field(factory=dict)
     uplink_ok: Sequence[str] = ()
     ambiguous_macs: frozenset[str] = frozenset()
+    held: Mapping[str, str] = attrs.field(factory=dict)
 
 
 def exclude(found: Found, groups: Sequence[NicGroup], around: Circumstances) -> Exclusion | None:
@@ -64,6 +66,9 @@ def exclude(found: Found, groups: Sequence[NicGroup], around: Circumstances) -> 
         names = ", ".join(f'"{group.name}"' for group in groups)
         return Exclusion(reason="overlap", detail=f"groups {names} all select it")
     group = groups[0]
+    away = _without_pf(found, around)
+    if away is not None:
+        return away
     if group.mode is not NicMode.VFIO:
         return _against_link(found, group, around)
     reason = _against_function(found, group, around)
@@ -168,13 +173,36 @@ def _enslaved(_: Found, link: Link, __: NicGroup, around: Circumstances) -> Excl
     return Exclusion(reason="enslaved", detail=f"belongs to {name}{kind}")
 
 
-def _has_vfs(found: Found, _: Link, __: NicGroup, ___: Circumstances) -> Exclusion | None:
+def _without_pf(found: Found, around: Circumstances) -> Exclusion | None:
+    """Why a VF is not offered while somebody has its PF alone."""
+    holder = around.held.get(found.pf.address) if found.pf is not None else None
+    return Exclusion(reason="held", detail=f"its PF is {holder}") if holder else None
+
+
+def _has_vfs(found: Found, _: Link, group: NicGroup, around: Circumstances) -> Exclusion | None:
     count = found.function.num_vfs if found.function is not None else 0
     if not count:
         return None
+    if is_beside_vfs(found, group):
+        return _with_vfs(found, around)
     exist = "1 VF exists" if count == 1 else f"{count} VFs exist"
     detail = f"{exist}, which the host could not manage without their PF"
     return Exclusion(reason="has-vfs", detail=detail)
+
+
+def is_beside_vfs(found: Found, group: NicGroup) -> bool:
+    """Whether a PF is offered beside its VFs; one with several links is not."""
+    function = found.function
+    alone = function is not None and found.identity == f"pci:{function.address}"
+    return group.beside_vfs and alone and found.kind is NicKind.PF
+
+
+def _with_vfs(found: Found, around: Circumstances) -> Exclusion | None:
+    """Why a PF beside its VFs is not offered now."""
+    vfs = around.topology.scan.functions
+    own = [vf.address for vf in vfs if vf.physfn == found.identity.removeprefix("pci:")]
+    holder = next((around.held[address] for address in own if address in around.held), "")
+    return Exclusion(reason="has-vfs", detail=f"a VF of it is {holder}") if holder else None
 
 
 def _has_children(_: Found, link: Link, __: NicGroup, around: Circumstances) -> Exclusion | None:

@@ -21,6 +21,8 @@ from berth.nic.access import rdma_of
 from berth.nic.attributes import type_of
 from berth.nic.config.devicefacts import Child, DeviceFacts, HomeSettings
 from berth.nic.config.values import AddressConfig, NeighborConfig, RouteConfig, RouteScope
+from berth.nic.counting import vfs_of
+from berth.nic.exclusion import is_beside_vfs
 from berth.nic.survey import Found
 from berth.nic.topology import Topology
 from berth.nic.vf import VfSeat
@@ -85,6 +87,7 @@ def device_facts(found: Found, group: NicGroup, topology: Topology, *, uplink: s
         uplink=uplink,
         home=_settings(link, topology) if link else HomeSettings(),
         companions=companions(found, topology),
+        vfs=_vfs(found, topology) if is_beside_vfs(found, group) else (),
         children=tuple(_children(link, topology)) if link else (),
         rdma=found.rdma_in(group),
         rdma_netns=topology.scan.rdma_netns,
@@ -103,6 +106,11 @@ def _children(link: Link, topology: Topology) -> Iterator[Child]:
             yield Child(kind="vlan", sort=(str(data.id), protocol), holder=holder)
         elif isinstance(data, Macvlan):
             yield Child(kind="macvlan", holder=holder)
+
+
+def _vfs(found: Found, topology: Topology) -> tuple[str, ...]:
+    address = found.identity.removeprefix("pci:")
+    return tuple(f"pci:{vf}" for vf in vfs_of(topology).get(address, ()))
 
 
 def companions(found: Found, topology: Topology) -> tuple[str, ...]:

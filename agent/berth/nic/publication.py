@@ -87,7 +87,9 @@ def publish(offers: Iterable[Offer], held: Iterable[Held], table: NicTable) -> P
     devices += [_kept(one, keys[one.type]) for one in held]
     warnings += [_unfit(key, value, names) for (key, value), names in unfit.items()]
     places = {group.name: (number, group) for number, group in enumerate(table.groups)}
-    ordered = sorted(devices, key=lambda device: _place(device, places))
+    costs = {group.name: group.node_cost for group in table.groups}
+    priced = [attrs.evolve(device, costs=costs.get(device.group, {})) for device in devices]
+    ordered = sorted(priced, key=lambda device: _place(device, places))
     return Publication(devices=tuple(ordered), warnings=tuple(warnings))
 
 

@@ -157,6 +157,27 @@ def test_switches_of_the_table_are_read() -> None:
             'scrub is "rebind" with mode "shared": it goes with mode "exclusive"',
         ),
         (
+            'match.name = "a"\nmode = "shared"\nbeside_vfs = true',
+            (
+                'beside_vfs is true with mode "shared": '
+                "what is made over a parent stands beside its VFs anyway; drop it"
+            ),
+        ),
+        (
+            'match.name = "a"\nmode = "vfio"\nbeside_vfs = true',
+            (
+                'beside_vfs is true with mode "vfio": '
+                "a PF that is bound to vfio-pci loses its VFs; drop it"
+            ),
+        ),
+        (
+            'match.name = "a"\ndoor = "both"\nbeside_vfs = true',
+            (
+                'beside_vfs is true with door "both": only the scheduler counts, and only for '
+                'claims; write door = "dra", or drop it'
+            ),
+        ),
+        (
             'match.name = "a"\nmode = "shared"\nshared.children = ["macvlan", "ipvlan"]',
             (
                 "shared.children holds macvlan and ipvlan: a parent carries only one of the two; "

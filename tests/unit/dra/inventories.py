@@ -6,7 +6,7 @@ the order of publication says. So thousands of devices cost the drawing of five.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -22,6 +22,7 @@ from berth.model.device import (
     Taint,
     Version,
 )
+from berth.model.nodecost import NodeCost, NodeCosts
 
 MOST: Final = 4096
 """Most devices of an inventory."""
@@ -90,9 +91,28 @@ def _taints() -> st.SearchStrategy[tuple[Taint, ...]]:
     return st.lists(one, max_size=3, unique_by=lambda taint: taint.key).map(tuple)
 
 
+def _costs(capacities: Sequence[str]) -> st.SearchStrategy[NodeCosts]:
+    """What a device with these capacities costs its node."""
+    milli = st.integers(1, 2**50)
+    ways = [
+        st.builds(NodeCost, device_milli=milli),
+        st.builds(NodeCost, pod_milli=milli, container_milli=milli),
+    ]
+    if capacities:
+        by = st.sampled_from(capacities)
+        ways.append(st.builds(NodeCost, capacity=by, times_milli=milli, pod_milli=milli))
+    return st.dictionaries(
+        st.sampled_from(["cpu", "memory", "hugepages-2Mi"]), st.one_of(ways), max_size=3
+    )
+
+
 @st.composite
-def kinds(draw: st.DrawFn) -> Device:
-    """Draw a device that stands for all of its kind."""
+def kinds(draw: st.DrawFn, *, costs: bool = True) -> Device:
+    """Draw a device that stands for all of its kind.
+
+    Args:
+        costs: It may cost its node something.
+    """
     type_ = draw(st.sampled_from(_TYPES))
     capacity: Mapping[str, Capacity] = draw(
         st.dictionaries(
@@ -119,13 +139,14 @@ def kinds(draw: st.DrawFn) -> Device:
         taints=draw(_taints()),
         bucket=draw(st.sampled_from(["", "together"])),
         consumes=(Consumption(counter_set="", counters={"memory": 2**30}),) if draws else (),
+        costs=draw(_costs(sorted(capacity))) if costs else {},
     )
 
 
 @st.composite
-def inventories(draw: st.DrawFn, most: int = MOST) -> Inventory:
+def inventories(draw: st.DrawFn, most: int = MOST, *, costs: bool = True) -> Inventory:
     """Draw an inventory in its order of publication."""
-    drawn = draw(st.lists(kinds(), min_size=1, max_size=5))
+    drawn = draw(st.lists(kinds(costs=costs), min_size=1, max_size=5))
     edges = [0, 1, 63, 64, 65, 128, 129, 1024, most]
     count = draw(
         st.one_of(st.sampled_from([each for each in edges if each <= most]), st.integers(0, most))

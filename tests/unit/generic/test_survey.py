@@ -16,6 +16,7 @@ from berth.host.nodefacts import DevNode, NodeScan, Oddity
 from berth.model.device import Capacity, Exclusion
 from berth.model.edits import DeviceNode, Edits, NodeType
 from berth.model.names import is_dns_label
+from berth.model.nodecost import NodeCost
 from berth.model.peripheral import Door
 from berth.model.structure import from_json, to_json
 from tests.unit.generic.nodes import DRIVER, MODEM, group, kvm, node, only, sound, surveyed, tty
@@ -327,3 +328,12 @@ def test_devices_do_not_depend_on_order(plugged: list[tuple[str, str]], random: 
     }
     assert all(is_dns_label(each.name) for each in ours)
     assert len({each.name for each in ours}) == len(ours)
+
+
+def test_survey_tells_what_each_device_costs() -> None:
+    """Of groups that say so, by what the device is."""
+    dear = group("kvm", 'match.path = "/dev/kvm"\nnode_cost = { cpu = { pod = "500m" } }')
+    found = surveyed([kvm(), tty(0)], dear, MODEM)
+
+    (device,) = (each for each in found.peripherals if each.group == "kvm")
+    assert found.costs == {device.identity: {"cpu": NodeCost(pod_milli=500)}}

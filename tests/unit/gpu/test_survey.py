@@ -20,6 +20,7 @@ from berth.gpu.witness import Remembered
 from berth.host.nvidiafiles import FunctionFiles
 from berth.model.device import Version
 from berth.model.names import is_dns_label
+from berth.model.nodecost import NodeCost
 from berth.model.peripheral import Door, Peripheral
 from berth.model.structure import from_json, to_json
 from tests.unit.gpu.machine import (
@@ -512,3 +513,16 @@ def test_function_that_is_not_isolated_is_not_offered(
     found = look((), [function(0, driver="vfio-pci", **changes), other])
 
     assert reasons(found)["vfio-0000-1b-00-0"].startswith(reason)
+
+
+def test_survey_tells_what_each_device_costs() -> None:
+    """Of the devices that a group selects, and of no others."""
+
+    cost = {"hugepages-2Mi": NodeCost(device_milli=64)}
+    dear = GpuGroup(name="dear", match=GpuMatch(profile=("1g.10gb",)), node_cost=cost)
+    found = look(EIGHT, FUNCTIONS, table=GpuTable(groups=(dear,)))
+
+    assert found.costs == {
+        each.identity: cost for each in found.peripherals if each.group == "dear"
+    }
+    assert len(found.costs) == 4

@@ -18,6 +18,7 @@ from berth.kube.slices import (
     slice_json,
 )
 from berth.model.device import Capacity, CapacityRange, Consumption, CounterSet, Device, Version
+from berth.model.nodecost import NodeCost
 
 SHARED = Device(
     name="parent-1",
@@ -187,3 +188,23 @@ def test_what_is_no_slice_is_told(value: Any) -> None:
 
     with pytest.raises(RemoteProtocolError):
         slice_from_json(value)
+
+
+def test_cost_is_written_by_its_parts() -> None:
+    """A mapping for what is counted once, an overhead for what each pod pays."""
+
+    costs = {
+        "memory": NodeCost(capacity="slots", times_milli=1500, pod_milli=2**30 * 1000),
+        "cpu": NodeCost(device_milli=2000, container_milli=5),
+    }
+
+    assert device_json(attrs.evolve(SHARED, costs=costs)) == {
+        **SHARED_JSON,
+        "nodeAllocatableResources": {
+            "cpu": {"mapping": {"deviceMultiplier": "2"}, "overhead": {"perContainer": "5m"}},
+            "memory": {
+                "mapping": {"capacityKey": "slots", "capacityMultiplier": "1500m"},
+                "overhead": {"perPod": "1Gi"},
+            },
+        },
+    }

@@ -12,6 +12,7 @@ from berth.config.nic import AliasSet, NicTable
 from berth.config.nicgroup import NicGroup, NicShared
 from berth.model.device import Capacity, CapacityRange, Device, NicMode
 from berth.model.names import is_dns_label
+from berth.model.nodecost import NodeCost
 from berth.nic.attributes import Subject
 from berth.nic.publication import TEXT_LIMIT, Held, Offer, Publication, publish
 from berth.nic.survey import Found, survey
@@ -378,5 +379,23 @@ def test_held_device_says_what_it_said() -> None:
         "bucket": f"fast/pci:{PF}",
         "consumes": (),
         "only_counted": False,
+        "costs": {},
         "claimed": False,
+    }
+
+
+def test_devices_of_a_group_cost_what_it_says(machine: Machine) -> None:
+    """Held ones too: another pod may share their claim."""
+
+    machine.nic("ens1f0", PF)
+    cost = {"cpu": NodeCost(pod_milli=500)}
+    dear, cheap = attrs.evolve(group("dear"), node_cost=cost), group("cheap")
+    held = [_held("nic-a", of="dear", identity="pci:a"), _held("nic-b", of="cheap", identity="b")]
+    table = NicTable(groups=(dear, cheap))
+    found = publish(_offers(machine, {"ens1f0": dear}), held, table).devices
+
+    assert {one.name: one.costs for one in found} == {
+        "nic-0000-41-00-0": cost,
+        "nic-a": cost,
+        "nic-b": {},
     }

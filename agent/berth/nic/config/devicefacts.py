@@ -59,6 +59,7 @@ class DeviceFacts:
         uplink: Why the node needs it itself; empty when it does not.
         home: What a claim may inherit.
         companions: Keys of its IOMMU group, and of what else is in it; none without a group.
+        vfs: Keys of its VFs, where it is offered beside these.
         children: Links of the node's own over it.
         rdma: Names of its RDMA devices.
         rdma_netns: ``shared`` when all namespaces see these, ``exclusive`` when one does.
@@ -77,6 +78,7 @@ class DeviceFacts:
     uplink: str = ""
     home: HomeSettings = HomeSettings()
     companions: tuple[str, ...] = ()
+    vfs: tuple[str, ...] = ()
     children: tuple[Child, ...] = ()
     rdma: tuple[str, ...] = ()
     rdma_netns: str = ""

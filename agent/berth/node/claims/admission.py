@@ -272,13 +272,18 @@ def _judge(nic: Nic) -> Waiting | None:
 
 
 def _holds(claim: Claim, result: DeviceResult, nic: Nic, snapshot: Snapshot) -> tuple[Hold, ...]:
-    """What a claim takes for a NIC; a function is given with its whole IOMMU group."""
+    """What a claim takes for a NIC.
+
+    A function for a machine is given with its whole IOMMU group, and a PF with its VFs.
+    """
     if nic.mode is NicMode.SHARED:
         return (_share(claim, result, nic, snapshot),)
     keys = [nic.identity]
     facts = snapshot.facts.get(result.device)
     if nic.mode is NicMode.VFIO and facts is not None:
         keys += facts.companions
+    if facts is not None:
+        keys += facts.vfs
     return tuple(Hold(key=key, device=nic.name, holder=claim.ref) for key in keys)
 
 

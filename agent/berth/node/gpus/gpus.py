@@ -34,6 +34,7 @@ from berth.host.uevents import UeventMonitor
 from berth.model.device import CounterSet
 from berth.model.gpu import Driver, Gpu
 from berth.model.meter import Tally
+from berth.model.nodecost import NodeCosts
 from berth.model.peripheral import Door, Peripheral
 from berth.node.gpus.gpulinks import GpuLinks
 from berth.node.gpus.grip import Grip
@@ -106,6 +107,7 @@ class Gpus:
         grip: The session with the driver.
         peripherals: What was seen last, offered or not.
         counters: Counter sets of GPUs that are divided.
+        costs: By identity: what it costs the node of its own resources.
         warnings: What an operator should know.
         layouts: The driver's GPUs and their parts, in sickness and in health.
         renewal: Tells when only a new process can speak with the driver.
@@ -128,6 +130,7 @@ class Gpus:
     ) -> None:
         self.peripherals: Latest[tuple[Peripheral, ...]] = Latest(())
         self.counters: Latest[tuple[CounterSet, ...]] = Latest(())
+        self.costs: Latest[Mapping[str, NodeCosts]] = Latest({})
         self.warnings: Latest[tuple[str, ...]] = Latest(())
         self.layouts: Latest[tuple[Layout, ...]] = Latest(())
         self.rescans = Tally("cause")
@@ -323,6 +326,7 @@ class Gpus:
             tuple(attrs.evolve(one, swapped=one.address in self._swapped) for one in found.layouts)
         )
         self.counters.set(found.counter_sets)
+        self.costs.set(found.costs)
         self.warnings.set(found.warnings)
         peripherals = linked(found.peripherals, self._nvlinks.remotes)
         self.peripherals.set(

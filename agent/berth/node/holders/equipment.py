@@ -10,12 +10,14 @@ Source: gpu-and-health.md §4 (hotplug), §5.1, L9, L13.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import attrs
 
 from berth.model.device import Device, Exclusion, Taint
 from berth.model.names import device_name
+from berth.model.nodecost import NodeCosts
 from berth.model.peripheral import Peripheral
 from berth.node.records.given import Given
 from berth.node.records.record import ClaimRecord
@@ -58,12 +60,17 @@ def equip(
 
 
 def published(
-    peripherals: Iterable[Peripheral], given: Iterable[Given], *, driver: str
+    peripherals: Iterable[Peripheral],
+    given: Iterable[Given],
+    *,
+    driver: str,
+    costs: Mapping[str, NodeCosts] = MappingProxyType({}),
 ) -> tuple[Device, ...]:
     """What claims are offered, in the order of publication.
 
     Args:
         driver: Domain of the taint on what the device plugin has given.
+        costs: What a device costs the node of its own resources, by identity.
     """
     # By keys: what was given may be offered to claims in another form as well.
     by_plugin = {
@@ -74,7 +81,10 @@ def published(
         for key in device.peripheral.keys
     }
     offered = [
-        _device(one, "" if by_plugin.isdisjoint(one.keys) else driver)
+        attrs.evolve(
+            _device(one, "" if by_plugin.isdisjoint(one.keys) else driver),
+            costs=costs.get(one.identity, {}),
+        )
         for one in peripherals
         if one.door.opens_dra and (one.exclusion is None or one.held_by)
     ]

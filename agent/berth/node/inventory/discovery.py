@@ -11,7 +11,7 @@ Prepare looks for itself. Those who ask while somebody looks share the next look
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import attrs
@@ -28,6 +28,7 @@ from berth.host.uevents import ProductNames, Uevent
 from berth.model.device import CounterSet, Exclusion
 from berth.model.inventory import Inventory
 from berth.model.meter import Tally
+from berth.model.nodecost import NodeCosts
 from berth.model.peripheral import Door, Peripheral
 from berth.node.inventory.events import Watch, watch_machine
 from berth.node.inventory.journal import InventoryJournal
@@ -70,6 +71,10 @@ class Stocked(Protocol):
     @property
     def peripherals(self) -> Latest[tuple[Peripheral, ...]]:
         """What was seen last."""
+
+    @property
+    def costs(self) -> Latest[Mapping[str, NodeCosts]]:
+        """What a device costs the node of its own resources, by identity."""
 
     @property
     def warnings(self) -> Latest[tuple[str, ...]]:
@@ -229,6 +234,7 @@ class Discovery:
             nursery.start_soon(self._follow, self._records.changes)
             for stock in self._stocks:
                 nursery.start_soon(self._follow, stock.peripherals)
+                nursery.start_soon(self._follow, stock.costs)
                 nursery.start_soon(self._follow, stock.warnings)
             nursery.start_soon(self._follow, self._counters)
             if self._given is not None:
@@ -289,6 +295,7 @@ class Discovery:
             auto=self._auto,
             peripherals=tuple(one for stock in self._stocks for one in stock.peripherals.get()),
             counter_sets=self._counters.get(),
+            costs={i: cost for stock in self._stocks for i, cost in stock.costs.get().items()},
             remarks=tuple(text for stock in self._stocks for text in stock.warnings.get()),
             given=self._given.all() if self._given is not None else (),
         )

@@ -25,6 +25,7 @@ from berth.model.device import (
     NicMode,
 )
 from berth.model.names import device_name, printable
+from berth.model.nodecost import NodeCosts
 from berth.model.peripheral import Door, Peripheral
 from berth.nic.exclusion import Circumstances, exclude
 from berth.nic.listing import terms_of
@@ -73,6 +74,7 @@ class Outlook:
         auto: What ``door = "auto"`` comes to.
         peripherals: What the sources of other devices saw last.
         counter_sets: What parts of divided devices draw on, by the same sources.
+        costs: What other devices cost the node of its own resources, by identity.
         given: What the device plugin has given.
         remarks: What those sources have to say of the settings.
     """
@@ -86,6 +88,7 @@ class Outlook:
     auto: Door = Door.DRA
     peripherals: tuple[Peripheral, ...] = ()
     counter_sets: tuple[CounterSet, ...] = ()
+    costs: Mapping[str, NodeCosts] = attrs.field(factory=dict)
     given: Sequence[Given] = ()
     remarks: tuple[str, ...] = ()
 

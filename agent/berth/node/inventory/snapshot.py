@@ -24,7 +24,8 @@ from berth.model.peripheral import Peripheral
 from berth.nic.access import rdma_of
 from berth.nic.attributes import Subject
 from berth.nic.config.devicefacts import DeviceFacts
-from berth.nic.exclusion import Circumstances
+from berth.nic.counting import counted
+from berth.nic.exclusion import Circumstances, is_beside_vfs
 from berth.nic.facts import Home, device_facts, hardware_addrs, home_of
 from berth.nic.listing import KIND, terms_of
 from berth.nic.publication import Held, Offer, publish
@@ -75,6 +76,7 @@ def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
         uplinks=uplinks(topology, own_addresses=outlook.own_addresses),
         uplink_ok=outlook.table.uplink_ok,
         ambiguous_macs=ambiguous_macs(topology),
+        held=_alone(held, outlook),
     )
     founds = survey(topology, outlook.table.groups, memory.pins.keys() | held.keys())
     seen = tell_apart([sight(found, held, outlook, around, memory) for found in founds])
@@ -82,6 +84,7 @@ def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
     publication = publish(
         _offers(seen, topology, outlook, memory), _holds(held, outlook), outlook.table
     )
+    counting = counted(publication.devices, topology, _beside_vfs(seen), held=frozenset(held))
     nics = [show(one) for one in seen]
     nics += [show_absent(identity, held[identity]) for identity in held.keys() - here]
     others = _others(outlook.given)
@@ -94,10 +97,10 @@ def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
                 seen, held, outlook, published=publication.devices, topology=topology
             ),
             devices=(
-                *published(peripherals, others, driver=outlook.driver),
-                *publication.devices,
+                *published(peripherals, others, driver=outlook.driver, costs=outlook.costs),
+                *counting.devices,
             ),
-            counter_sets=outlook.counter_sets,
+            counter_sets=(*outlook.counter_sets, *counting.counter_sets),
             warnings=(
                 *publication.warnings,
                 *outlook.remarks,
@@ -123,6 +126,25 @@ def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
             for one in seen
             if one.group is not None and (nodes := rdma_of(one.found, one.group, scan.nodes).nodes)
         },
+    )
+
+
+def _alone(held: Mapping[str, Holding], outlook: Outlook) -> Mapping[str, str]:
+    """Who has what, of PFs that are offered beside their VFs and of VFs, by PCI address."""
+    beside = {group.name for group in outlook.table.groups if group.beside_vfs}
+    return {
+        identity.removeprefix("pci:"): f"{one.name}, which {', '.join(one.holders)} has"
+        for identity, one in held.items()
+        if beside and not one.is_parent
+    }
+
+
+def _beside_vfs(seen: Iterable[Sighting]) -> frozenset[str]:
+    """Identities of PFs that are offered beside their VFs, in whichever state they are."""
+    return frozenset(
+        one.found.identity
+        for one in seen
+        if one.group is not None and is_beside_vfs(one.found, one.group)
     )
 
 

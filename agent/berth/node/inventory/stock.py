@@ -27,6 +27,7 @@ from berth.host.devnodes import NodeReader
 from berth.host.nodefacts import DEV, NodeScan, Wanted
 from berth.host.uevents import UeventMonitor, every_subsystem
 from berth.model.meter import Tally
+from berth.model.nodecost import NodeCosts
 from berth.model.pathglob import PathGlob
 from berth.model.peripheral import Door, Peripheral
 from berth.node.records.document import memory_from_bytes, to_bytes
@@ -132,6 +133,7 @@ class Stock:
     Attributes:
         peripherals: What was seen last, offered or not.
         commands: By identity: the command that is asked how a device is, and its arguments.
+        costs: By identity: what it costs the node of its own resources.
         warnings: What an operator should know of the settings.
         rescans: Counts looks, by why: ``changed`` or ``timer``.
     """
@@ -150,6 +152,7 @@ class Stock:
     ) -> None:
         self.peripherals: Latest[tuple[Peripheral, ...]] = Latest(())
         self.commands: Latest[Mapping[str, tuple[str, ...]]] = Latest({})
+        self.costs: Latest[Mapping[str, NodeCosts]] = Latest({})
         self.warnings: Latest[tuple[str, ...]] = Latest(())
         self.rescans = Tally("cause")
         self._groups = tuple(groups)
@@ -186,6 +189,7 @@ class Stock:
         )
         await self._memory.keep(found.memory)
         self.commands.set(found.commands)
+        self.costs.set(found.costs)
         self.peripherals.set(found.peripherals)
         self.warnings.set(found.warnings)
         self._aim()

@@ -15,7 +15,8 @@ _MENDS: Final[Mapping[str, str]] = {
     'write [nic] uplink_ok = ["{identity}"], and take_configured = true in its group',
     "enslaved": 'take it out of its master, or offer the master with mode = "shared"',
     "has-children": 'remove the links over it, or offer it with mode = "shared"',
-    "has-vfs": 'offer its VFs instead: match = {{ pf = ["{ifname}"] }}',
+    "has-vfs": 'offer its VFs instead: match = {{ pf = ["{ifname}"] }}, '
+    "or let it stand beside them: beside_vfs = true",
     "in-use-by-host": "free it of the host's configuration, "
     "or write take_configured = true in its group",
     "not-selected": "write a [[nic.group]] whose match holds for it, "

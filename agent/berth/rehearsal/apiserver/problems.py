@@ -20,6 +20,7 @@ FORBIDDEN: Final = "FieldValueForbidden"
 NOT_SUPPORTED: Final = "FieldValueNotSupported"
 TOO_LONG: Final = "FieldValueTooLong"
 TOO_MANY: Final = "FieldValueTooMany"
+NOT_FOUND: Final = "FieldValueNotFound"
 
 _WORDS: Final = {
     REQUIRED: "Required value",
@@ -29,6 +30,7 @@ _WORDS: Final = {
     NOT_SUPPORTED: "Unsupported value",
     TOO_LONG: "Too long",
     TOO_MANY: "Too many",
+    NOT_FOUND: "Not found",
 }
 _REASONS: Final = {
     400: "BadRequest",

@@ -80,6 +80,14 @@ _POLICY: Final = Fields(
 )
 _COUNTERS: Final = MapOf(Fields({"value": _QUANTITY}, frozenset({"value"})))
 _TAINT: Final = Fields({"key": _TEXT, "value": _TEXT, "effect": _TEXT, "timeAdded": _TEXT})
+_COST: Final = Fields(
+    {
+        "mapping": Fields(
+            {"capacityKey": _TEXT, "capacityMultiplier": _QUANTITY, "deviceMultiplier": _QUANTITY}
+        ),
+        "overhead": Fields({"perPod": _QUANTITY, "perContainer": _QUANTITY}),
+    }
+)
 _DEVICE: Final = Fields(
     {
         "name": _TEXT,
@@ -100,7 +108,7 @@ _DEVICE: Final = Fields(
         "bindingConditions": ListOf(_TEXT),
         "bindingFailureConditions": ListOf(_TEXT),
         "allowMultipleAllocations": _FLAG,
-        "nodeAllocatableResources": Leaf.ANYTHING,
+        "nodeAllocatableResources": MapOf(_COST),
     }
 )
 SLICE_SPEC: Final = Fields(

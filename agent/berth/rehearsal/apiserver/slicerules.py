@@ -1,7 +1,7 @@
 """Which ResourceSlices the API server takes.
 
 Paths and verdicts are those of kube-apiserver 1.37.2, the wording is our own. Not checked: node
-selectors and node-allocatable resources in depth, which no driver of ours writes yet.
+selectors in depth, which no driver of ours writes.
 
 Source: ``pkg/apis/resource/validation/validation.go`` of 1.37.2 (KC §4.1 to §4.3, §9).
 """
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from berth.model.names import is_dns_label, is_dns_subdomain
 from berth.rehearsal.apiserver.capacityrules import check_capacity
+from berth.rehearsal.apiserver.costrules import check_costs
 from berth.rehearsal.apiserver.counterrules import (
     check_consumption,
     check_counter_sets,
@@ -216,6 +217,8 @@ def _check_device(device: Mapping[str, Any], path: str, *, per_device: bool) -> 
         yield from _check_qualified_name(key, f"{path}.capacity")
         yield from check_capacity(entry, f"{path}.capacity[{key}]", shared=shared)
     yield from check_consumption(device.get("consumesCounters") or [], f"{path}.consumesCounters")
+    costs = device.get("nodeAllocatableResources") or {}
+    yield from check_costs(costs, capacity, f"{path}.nodeAllocatableResources")
     yield from _check_taints(device.get("taints") or [], f"{path}.taints")
     yield from _check_conditions(device, path)
     if not per_device and {"nodeName", "nodeSelector", "allNodes"} & device.keys():

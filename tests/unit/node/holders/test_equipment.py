@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from berth.model.device import Consumption, Exclusion, Taint
+from berth.model.nodecost import NodeCost
 from berth.model.peripheral import ABSENT, Door, Peripheral
 from berth.node.holders.equipment import equip, of_resource, published
 from berth.node.records.record import ClaimRecord, HeldDevice
@@ -212,3 +213,14 @@ def test_another_boot_deals_numbers_anew() -> None:
     assert one.after_reboot().keys == ("gen:a",)
     after = given(one).after_reboot("boot-2")
     assert (after.boot_id, [hold.key for hold in after.holds]) == ("boot-2", ["gen:a"])
+
+
+def test_claims_are_told_what_a_device_costs_the_node() -> None:
+    """By what it is, whatever it is called."""
+
+    cost = {"cpu": NodeCost(device_milli=2000)}
+    dear, cheap = published(
+        [modem(0), modem(1)], [], driver=DRIVER, costs={modem(0).identity: cost}
+    )
+
+    assert (dear.costs, cheap.costs) == (cost, {})

@@ -1,0 +1,81 @@
+"""What groups may say of the cost of their devices to the node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from berth.config.generic import GenericGroup
+from berth.config.nodecost import COSTS
+from berth.model.nodecost import NodeCost
+from tests.unit.config.reading import check_text, faults, read_table, read_value
+
+GENERIC = 'name = "g"\nmatch.path = "/dev/zero"\n'
+
+
+def test_costs_are_read_in_thousandths() -> None:
+    """Of a CPU, of a byte, of a page's bytes."""
+
+    text = f"""{GENERIC}count = 2
+        node_cost.cpu = {{ pod = "500m", container = "2" }}
+        node_cost.memory = {{ capacity = "slots", times = "1k" }}
+        node_cost."hugepages-2Mi" = {{ device = "64Mi" }}
+    """
+    group, said = read_table(GenericGroup, text)
+
+    assert said == []
+    assert group is not None
+    assert group.node_cost == {
+        "cpu": NodeCost(pod_milli=500, container_milli=2000),
+        "memory": NodeCost(capacity="slots", times_milli=1_000_000),
+        "hugepages-2Mi": NodeCost(device_milli=64 * 2**20 * 1000),
+    }
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("much", "it must be a table such as"),
+        ({"pods": {"pod": "1"}}, "is no resource of a node"),
+        ({"nvidia.com/gpu": {"pod": "1"}}, "is no resource of a node"),
+        ({"cpu": {}}, "costs nothing"),
+        ({"cpu": {"pod": "0"}}, "an amount above zero"),
+        ({"cpu": {"pod": "-1"}}, "an amount above zero"),
+        ({"cpu": {"pod": "999999999Ti"}}, "an amount above zero"),
+        ({"cpu": {"pod": 1}}, 'write "1", in quotes'),
+        ({"cpu": {"capacity": "slots"}}, "lacks times"),
+        ({"cpu": {"times": "1"}}, "lacks capacity"),
+        ({"cpu": {"device": "1", "capacity": "slots", "times": "1"}}, "one of the two ways"),
+        ({"cpu": {"node": "1"}}, "is unknown"),
+    ],
+)
+def test_cost_that_says_nothing_sound_is_refused(table: object, said: str) -> None:
+    """With what is allowed."""
+
+    _, found = read_value(COSTS, table)
+
+    assert any(said in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("group", "allowed"),
+    [
+        (f"[[generic]]\n{GENERIC}", "none: one claim has a device alone"),
+        (f"[[generic]]\n{GENERIC}count = 2\n", "slots"),
+        ('[[gpu.group]]\nname = "g"\nmatch.type = ["gpu"]\nshare.slots = 2\n', "slots or memory"),
+        ('[[gpu.group]]\nname = "g"\nmatch.type = ["gpu"]\n', "none: one claim has"),
+        ('[[nic.group]]\nname = "g"\nmatch.name = ["a"]\n', "none: one claim has"),
+        ('[[nic.group]]\nname = "g"\nmatch.name = ["a"]\nmode = "shared"\n', "slots"),
+    ],
+)
+def test_capacity_that_no_claim_consumes_is_refused(
+    tmp_path: Path, group: str, allowed: str
+) -> None:
+    """The scheduler would fail every pod, or count nothing."""
+
+    text = f'{group}node_cost.memory = {{ capacity = "bandwidth", times = "1" }}\n'
+    (fault,) = faults(check_text(tmp_path, text))
+
+    assert "node_cost" in fault
+    assert f'is "bandwidth": what claims consume some of is {allowed}' in fault
