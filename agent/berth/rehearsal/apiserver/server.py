@@ -45,7 +45,7 @@ class SeenRequest:
     @property
     def is_write(self) -> bool:
         """Whether it asks for a change."""
-        return self.method not in {"GET", "HEAD"}
+        return self.method not in {"GET", "HEAD"} and "dryRun" not in self.params
 
 
 class ApiServer:
