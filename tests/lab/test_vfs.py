@@ -109,10 +109,13 @@ def test_vf_that_came_home_with_its_own_name_as_another_gets_it_back(vfs: LabSit
     pod = vfs.run("user", "vf")
     node.berthd.stop()
 
+    def others() -> list[str]:
+        return list(vfs.link_of(FIRST).get("altnames", ()))
+
     vfs.kill_sandbox(pod)
     vfs.api.delete(pod.path, grace_s=0)
     vfs.wait_same("its name", lambda: vfs.link_of(FIRST)["ifname"], "net1", limit_s=60)
-    vfs.wait_same("its other", lambda: "ens1v0" in vfs.link_of(FIRST)["altnames"], True, limit_s=60)
+    vfs.wait_same("its others", lambda: "ens1v0" in others(), True, limit_s=60)
     node.start_berthd(VFS)
 
     vfs.wait_home("ens1v0", at_home, limit_s=60)
