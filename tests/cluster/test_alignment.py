@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from tests.cluster.api import Object
 from tests.cluster.bed import Bed, Cluster
 from tests.cluster.claimforms import request
-from tests.cluster.conftest import clean_node
+from tests.cluster.gatedsite import gated_cluster, site_in
 from tests.cluster.pairmachine import (
     CARDS,
     EVERY,
@@ -23,15 +22,13 @@ from tests.cluster.pairmachine import (
     nic,
     root_of,
 )
-from tests.cluster.session import made_namespace
-from tests.cluster.site import MANIFESTS, PodView, Site
+from tests.cluster.site import PodView, Site
 from tests.cluster.test_credentials import slice_versions
 from tests.nvml import need_compiler
 
 PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
 NUMA_NODE = "resource.kubernetes.io/numaNode"
 LISTS = "[dra]\nlists = true\n"
-GATES = ("DRAListTypeAttributes", "DRADerivedAttributes")
 VALUES = {PCIE_ROOT: {"string": ROOTS[1]}, NUMA_NODE: {"int": 1}}
 AS_LISTS = {PCIE_ROOT: {"strings": [ROOTS[1]]}, NUMA_NODE: {"ints": [1, 0]}}
 
@@ -47,18 +44,15 @@ def _machine() -> Iterator[PairMachine]:
 @pytest.fixture(name="gated", scope="module")
 def _gated(bed: Bed) -> Iterator[Cluster]:
     """A cluster that takes lists and derived attributes."""
-    with bed.cluster(gates=dict.fromkeys(GATES, True)) as cluster:
-        cluster.api.apply((MANIFESTS / "deviceclasses.yaml").read_text())
+    with gated_cluster(bed, "DRAListTypeAttributes", "DRADerivedAttributes") as cluster:
         yield cluster
 
 
 @pytest.fixture(name="open_site")
 def _open_site(gated: Cluster) -> Iterator[Site]:
-    """The site of a node in it."""
-    node = contextlib.contextmanager(clean_node)
-    namespace = contextlib.contextmanager(made_namespace)
-    with node(gated, "1.37+2.4") as one, namespace(gated) as name:
-        yield Site(gated, one, name)
+    """A site in it."""
+    with site_in(gated) as site:
+        yield site
 
 
 def start(site: Site, machine: PairMachine, more: str = "") -> dict[str, Object]:

@@ -27,7 +27,11 @@ BUS_ID = "resource.kubernetes.io/pciBusID"
 
 def placed(number: int, node: int = 0) -> Device:
     """A NIC that hangs from a node and a root."""
-    facts = {NUMA_NODE: node, PCIE_ROOT: "pci0000:15", BUS_ID: f"0000:1b:00.{number}"}
+    facts: dict[str, int | str] = {
+        NUMA_NODE: node,
+        PCIE_ROOT: "pci0000:15",
+        BUS_ID: f"0000:1b:00.{number}",
+    }
     return nic(number, **facts)
 
 
