@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.api import Object
-from tests.cluster.bed import Bed, Cluster
 from tests.cluster.claimforms import request
-from tests.cluster.gatedsite import gated_cluster, site_in
+from tests.cluster.gates import Gates
 from tests.cluster.pairmachine import (
     CARDS,
     EVERY,
@@ -39,20 +38,6 @@ def _machine() -> Iterator[PairMachine]:
     need_compiler()
     with tempfile.TemporaryDirectory(prefix="berth-pairs-", dir="/var/tmp") as folder:
         yield PairMachine(Path(folder))
-
-
-@pytest.fixture(name="gated", scope="module")
-def _gated(bed: Bed) -> Iterator[Cluster]:
-    """A cluster that takes lists and derived attributes."""
-    with gated_cluster(bed, "DRAListTypeAttributes", "DRADerivedAttributes") as cluster:
-        yield cluster
-
-
-@pytest.fixture(name="open_site")
-def _open_site(gated: Cluster) -> Iterator[Site]:
-    """A site in it."""
-    with site_in(gated) as site:
-        yield site
 
 
 def start(site: Site, machine: PairMachine, more: str = "") -> dict[str, Object]:
@@ -119,68 +104,73 @@ def test_gpu_and_nic_of_one_root_are_given_together(site: Site, machine: PairMac
     waiting.wait_event("FailedScheduling", "cannot allocate all claims")
 
 
-def test_lists_are_not_sent_again_to_a_server_that_refuses_them(
-    site: Site, machine: PairMachine
+def test_lists_are_published_as_far_as_the_server_takes_them(
+    gated_site: Site, gates: Gates, machine: PairMachine
 ) -> None:
-    """Its gate is off: every device is offered all the same, by single values, and it is said."""
+    """Where its gate is off each device is offered all the same, by single values, and it is said.
 
-    offered = start(site, machine, LISTS)
+    Either way a GPU and a NIC of one root are found.
+    """
 
-    assert places(offered, gpu(1)) == places(offered, nic(1)) == VALUES
-    assert len(site.log_lines("lists are not published")) == 1
-    assert "its feature gate DRAListTypeAttributes is off" in site.berth("devices", "--json")
-    pair(site, "near", PCIE_ROOT)
-    site.run("near", "near")
-    assert len(set(given(site, "near").values())) == 1
+    offered = start(gated_site, machine, LISTS)
+
+    taken = gates is Gates.ALL_ALPHA
+    assert places(offered, gpu(1)) == places(offered, nic(1)) == (AS_LISTS if taken else VALUES)
+    assert len(gated_site.log_lines("lists are not published")) == (0 if taken else 1)
+    told = gated_site.berth("devices", "--json")
+    assert ("its feature gate DRAListTypeAttributes is off" in told) is not taken
+    pair(gated_site, "near", PCIE_ROOT)
+    gated_site.run("near", "near")
+    assert len(set(given(gated_site, "near").values())) == 1
 
 
-def test_lists_align_by_what_they_have_in_common(open_site: Site, machine: PairMachine) -> None:
+def test_lists_align_by_what_they_have_in_common(alpha_site: Site, machine: PairMachine) -> None:
     """Of two nodes of one socket the other's NIC will do, and no farther one; by root its own."""
 
-    offered = start(open_site, machine, LISTS)
+    offered = start(alpha_site, machine, LISTS)
     assert places(offered, gpu(1)) == places(offered, nic(1)) == AS_LISTS
-    assert not open_site.log_lines("lists are not published")
+    assert not alpha_site.log_lines("lists are not published")
     for name, attribute, shared in (("root", PCIE_ROOT, {2}), ("node", NUMA_NODE, {2, 3})):
-        open_site.claim(
+        alpha_site.claim(
             name,
             request("gpu", of="gpu", cel=f'own.uuid == "{CARDS[2].uuid}"'),
             request("nic", of="nic-vfio"),
             constraints=[{"requests": ["gpu", "nic"], "matchAttribute": attribute}],
         )
-        pod = open_site.run(name, name)
-        roots = given(open_site, name)
+        pod = alpha_site.run(name, name)
+        roots = given(alpha_site, name)
         assert (roots["gpu"], roots["nic"]) == (2, min(shared, key=nic)), name
         pod.delete()
-        open_site.api.delete(open_site.claim_path(name))
+        alpha_site.api.delete(alpha_site.claim_path(name))
 
 
-def test_lists_are_written_once(open_site: Site, machine: PairMachine) -> None:
+def test_lists_are_written_once(alpha_site: Site, machine: PairMachine) -> None:
     """The next daemon finds them as they are, and one that is told otherwise takes them away."""
 
-    start(open_site, machine, LISTS)
-    before = slice_versions(open_site)
-    start(open_site, machine, LISTS)
-    open_site.wait_log("registered with kubelet")
-    assert slice_versions(open_site) == before
-    start(open_site, machine)
-    open_site.wait_same("places", lambda: places(open_site.wait_offered(EVERY), nic(1)), VALUES)
+    start(alpha_site, machine, LISTS)
+    before = slice_versions(alpha_site)
+    start(alpha_site, machine, LISTS)
+    alpha_site.wait_log("registered with kubelet")
+    assert slice_versions(alpha_site) == before
+    start(alpha_site, machine)
+    alpha_site.wait_same("places", lambda: places(alpha_site.wait_offered(EVERY), nic(1)), VALUES)
 
 
 def test_derived_attribute_aligns_by_what_a_claim_makes_of_others(
-    open_site: Site, machine: PairMachine
+    alpha_site: Site, machine: PairMachine
 ) -> None:
     """By socket, which no device tells: a NIC of the other node in it is taken."""
 
-    start(open_site, machine)
+    start(alpha_site, machine)
     half = 'device.attributes["resource.kubernetes.io"].?numaNode.orValue(-1) / 2'
     socket = {"derivedAttributes": [{"name": "derived/socket", "expression": half}]}
-    open_site.claim(
+    alpha_site.claim(
         "near",
         request("gpu", of="gpu", cel=f'own.uuid == "{CARDS[0].uuid}"', **socket),
         request("nic", of="nic-vfio", **socket),
         constraints=[{"requests": ["gpu", "nic"], "matchAttribute": "derived/socket"}],
     )
 
-    open_site.run("near", "near")
+    alpha_site.run("near", "near")
 
-    assert given(open_site, "near") == {"gpu": 0, "nic": 1}
+    assert given(alpha_site, "near") == {"gpu": 0, "nic": 1}

@@ -6,15 +6,12 @@ side by side each ask.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.cluster.api import Object
-from tests.cluster.bed import Bed, Cluster
 from tests.cluster.claimforms import nic_config, request
-from tests.cluster.gatedsite import gated_cluster, site_in
 from tests.cluster.pods import container, is_running
 from tests.cluster.site import PodView, Site
 from tests.cluster.test_peripherals import consoles
@@ -28,20 +25,6 @@ rename = "/dev/berth/"
 NAMES = ("console-tty10", "console-tty11")
 MANY = tuple(f"p{number:02}" for number in range(16))
 GROUPS = "scheduling.k8s.io/v1beta1"
-
-
-@pytest.fixture(name="gated", scope="module")
-def _gated(bed: Bed) -> Iterator[Cluster]:
-    """A cluster whose claims may belong to pod groups."""
-    with gated_cluster(bed, "GenericWorkload", "DRAWorkloadResourceClaims") as cluster:
-        yield cluster
-
-
-@pytest.fixture(name="group_site")
-def _group_site(gated: Cluster) -> Iterator[Site]:
-    """A site in it."""
-    with site_in(gated) as site:
-        yield site
 
 
 @pytest.fixture(name="lab")
@@ -138,10 +121,10 @@ def group(site: Site, claim: str, *, template: bool = False) -> Object:
 IN_GROUP: dict[str, Any] = {"schedulingGroup": {"podGroupName": "team"}}
 
 
-def test_claim_of_a_pod_group_serves_all_its_pods(group_site: Site) -> None:
+def test_claim_of_a_pod_group_serves_all_its_pods(alpha_site: Site) -> None:
     """It is the group's, names no pod, and is undone when the last pod has ended."""
 
-    site = start(group_site)
+    site = start(alpha_site)
     site.template("shared", request("serial", of="generic"))
     group(site, "shared", template=True)
     pods = [site.run(name, templates=["shared"], **IN_GROUP) for name in ("one", "two")]
@@ -160,10 +143,10 @@ def test_claim_of_a_pod_group_serves_all_its_pods(group_site: Site) -> None:
     assert counts(site) == (1, 1)
 
 
-def test_nic_of_a_pod_group_is_in_the_pod_that_has_the_claim(group_site: Site) -> None:
+def test_nic_of_a_pod_group_is_in_the_pod_that_has_the_claim(alpha_site: Site) -> None:
     """Kubelet is asked whose it is, since the claim names no pod; a second pod is refused."""
 
-    site = group_site
+    site = alpha_site
     site.open()
     site.claim("uplink", config=[nic_config(addresses=[{"address": "192.0.2.10/24"}])])
     group(site, "uplink")
