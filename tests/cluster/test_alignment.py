@@ -130,16 +130,20 @@ def test_lists_align_by_what_they_have_in_common(alpha_site: Site, machine: Pair
     offered = start(alpha_site, machine, LISTS)
     assert places(offered, gpu(1)) == places(offered, nic(1)) == AS_LISTS
     assert not alpha_site.log_lines("lists are not published")
+    on_node = '2 in device.attributes["resource.kubernetes.io"].numaNode'
+    third = f'own.uuid == "{CARDS[2].uuid}" && {on_node}'
     for name, attribute, shared in (("root", PCIE_ROOT, {2}), ("node", NUMA_NODE, {2, 3})):
         alpha_site.claim(
             name,
-            request("gpu", of="gpu", cel=f'own.uuid == "{CARDS[2].uuid}"'),
+            request("gpu", of="gpu", cel=third),
             request("nic", of="nic-vfio"),
             constraints=[{"requests": ["gpu", "nic"], "matchAttribute": attribute}],
         )
         pod = alpha_site.run(name, name)
         roots = given(alpha_site, name)
         assert (roots["gpu"], roots["nic"]) == (2, min(shared, key=nic)), name
+        (told,) = pod.metadata(f"resourceclaims/{name}/gpu")[0]["requests"]
+        assert told["devices"][0]["attributes"][NUMA_NODE] == {"int": 2}
         pod.delete()
         alpha_site.api.delete(alpha_site.claim_path(name))
 
