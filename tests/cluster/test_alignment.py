@@ -118,7 +118,7 @@ def test_lists_are_published_as_far_as_the_server_takes_them(
     assert places(offered, gpu(1)) == places(offered, nic(1)) == (AS_LISTS if taken else VALUES)
     assert len(gated_site.log_lines("lists are not published")) == (0 if taken else 1)
     told = gated_site.berth("devices", "--json")
-    assert ("its feature gate DRAListTypeAttributes is off" in told) is not taken
+    assert ("list-attributes is off: refused by the server" in told) is not taken
     pair(gated_site, "near", PCIE_ROOT)
     gated_site.run("near", "near")
     assert len(set(given(gated_site, "near").values())) == 1

@@ -30,7 +30,6 @@ from berth.dra.origin import pools_of
 from berth.dra.publisher import Publisher
 from berth.errors import KubeError
 from berth.health.changes import SLICE
-from berth.host.nearnodes import near_nodes
 from berth.kube.api import ClaimQuery
 from berth.kube.server import open_server
 from berth.kube.sources import CredentialSettings
@@ -46,7 +45,7 @@ from berth.runtime.listeners import sweep_private_sockets
 from berth.runtime.logs import get_log
 from berth.runtime.supervisor import Plugin, Supervisor
 from berth.runtime.systemd import Systemd, keep_alive, keep_starting, listen_fds
-from berth.runtime.threads import end_waits_at, probe_threads, run_in_thread
+from berth.runtime.threads import end_waits_at, probe_threads
 
 if TYPE_CHECKING:
     from berth.daemon.monitoring import Monitoring
@@ -258,7 +257,7 @@ class Daemon:
             told=self._parts.told(SLICE),
             history=NodeHistory(Folder(self._parts.config.node.state_dir)),
             kind="profile" if self._parts.config.gpu.partition_type else "",
-            near=await self._near_nodes(),
+            near=self._parts.near,
         )
         self._parts.publisher.set(publisher)
         async with trio.open_nursery() as nursery:
@@ -279,12 +278,6 @@ class Daemon:
     def _claim_query(self) -> ClaimQuery:
         """Which claims are of this node."""
         return ClaimQuery(driver=self._parts.config.dra.driver, pools=pools_of(self._choice().name))
-
-    async def _near_nodes(self) -> Mapping[int, tuple[int, ...]] | None:
-        """What lists of NUMA nodes are made by, where lists are wanted."""
-        if not self._parts.config.dra.lists:
-            return None
-        return await run_in_thread("slices", near_nodes)
 
     async def _follow_refusals(self, publisher: Publisher) -> None:
         async for refusals in publisher.refusals.changes():

@@ -301,11 +301,8 @@ class Publisher:
     def _plan(
         self, devices: Sequence[Device], counter_sets: Sequence[CounterSet]
     ) -> tuple[PoolPlan, ...]:
-        return self._writer.plan(
-            devices,
-            counter_sets,
-            notes=self.capabilities.is_since(NOTES_SINCE),
-        )
+        notes = self.capabilities.is_since(NOTES_SINCE)
+        return self._writer.plan(devices, counter_sets, notes=notes)
 
     def _devices(self, inventory: Inventory) -> tuple[Device, ...]:
         """What is offered, and what was and is on its way home."""
