@@ -322,9 +322,11 @@ class Site(Generic[HostT]):
         """The other end of a NIC."""
         return Peer(self.cluster, self.node.peer(nic))
 
-    def claim(self, name: str, *requests: Object, config: Sequence[Object] = ()) -> str:
+    def claim(
+        self, name: str, *requests: Object, config: Sequence[Object] = (), **more: object
+    ) -> str:
         """Make a claim, by default for one NIC; gives its path."""
-        asked = claimforms.spec(*requests, config=config)
+        asked = claimforms.spec(*requests, config=config, **more)
         self.api.create(claimforms.claim(self.namespace, name, asked))
         return self.claim_path(name)
 

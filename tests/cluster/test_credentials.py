@@ -172,6 +172,32 @@ def test_check_tells_of_rights_that_are_lacking(site: Site, granted: None) -> No
         site.api.apply((MANIFESTS / "rbac.yaml").read_text())
 
 
+def test_status_without_the_narrow_verbs_is_given_up_once(site: Site, granted: None) -> None:
+    """The server calls it 422, not 403; slices and pods go on, and the right is named."""
+
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/berthd"
+    role = site.api.get(path)
+    rules = [rule for rule in role["rules"] if rule["resources"] != ["resourceclaims/driver"]]
+    assert len(rules) == len(role["rules"]) - 1
+    site.api.request("PUT", path, {**role, "rules": rules})
+    try:
+        site.node.write(TOKEN, make_token(site))
+        site.open(LAB + WITH_TOKEN, nics=["nic0", "nic1"])
+        for name in ("first", "second"):
+            site.claim(name)
+            assert "net1" in site.run(name, name).links()
+        site.wait_log(NO_STATUS)
+
+        (warning,) = site.log_lines(NO_STATUS)
+        assert "resourceclaims/driver" in warning
+        assert "associated-node:patch" in warning
+        assert "configs/kubernetes/rbac.yaml" in warning
+        assert devices_of(site.api.get(site.claim_path("first"))) == []
+        assert not site.log_lines("trying again")
+    finally:
+        site.api.apply((MANIFESTS / "rbac.yaml").read_text())
+
+
 def test_failed_attach_is_told_with_step_and_reason(site: Site, granted: None) -> None:
     """Whoever looks at the claim learns why its pod does not start, without the node's journal."""
 

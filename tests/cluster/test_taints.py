@@ -7,6 +7,7 @@ service, since nobody can make one sick.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 
 import pytest
@@ -271,3 +272,77 @@ def test_pods_are_ended_for_reasons_that_the_operator_names(site: Site, granted:
     lab.wait_same("taints", lambda: taints(lab), tainted)
     lab.api.wait_gone(user.path, limit_s=LIMIT_S)
     lab.wait_same("holds", lambda: lab.listed("holds"), [])
+
+
+def wait_evicted(site: Site, user: PodView, *, limit_s: float = LIMIT_S) -> None:
+    """Wait until the controller has deleted a pod for a taint, and it is gone."""
+    events = f"/api/v1/namespaces/{site.namespace}/events"
+    site.api.wait_gone(user.path, limit_s=limit_s)
+    told = site.api.items(events, fieldSelector=f"involvedObject.name={user.name}")
+    assert "DeviceTaintManagerEviction" in {each["reason"] for each in told}
+
+
+def tolerating(seconds: int | None = None) -> Object:
+    """What a request says that stays for so many seconds, or for ever."""
+    toleration: Object = {"operator": "Exists", "effect": "NoExecute"}
+    if seconds is not None:
+        toleration["tolerationSeconds"] = seconds
+    return {"tolerations": [toleration, {"operator": "Exists", "effect": "NoSchedule"}]}
+
+
+def test_rule_of_the_cluster_ends_pods_when_their_time_is_over(lab: Site) -> None:
+    """One at once, one after the seconds that it tolerates; both devices are given back."""
+
+    at_once = run_on(lab, "brief", 0)
+    patient = run_on(lab, "patient", 1, **tolerating(10))
+    for pod in (at_once, patient):
+        lab.cluster.wait_running(pod.now, limit_s=LIMIT_S)
+    before = slices(lab)
+    taint = {"key": "ops.example/move-out", "effect": "NoExecute"}
+    selector = {"driver": "berth.dev", "pool": lab.node.name}
+    rule = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "move-out"},
+        "spec": {"deviceSelector": selector, "taint": taint},
+    }
+    lab.api.request("POST", TAINT_RULES, rule)
+    began = time.monotonic()
+    try:
+        wait_evicted(lab, at_once)
+        assert phase(patient.now) == "Running"
+        assert "deletionTimestamp" not in patient.now["metadata"]
+        assert time.monotonic() - began < 10
+        lasting = run_on(lab, "lasting", 0, **tolerating())
+        lab.cluster.wait_running(lasting.now, limit_s=LIMIT_S)
+        wait_evicted(lab, patient)
+        assert time.monotonic() - began >= 9  # the server counts from whole seconds
+        assert phase(lasting.now) == "Running"
+        assert [hold["claim"] for hold in lab.listed("holds")] == [f"{lab.namespace}/lasting"]
+        assert slices(lab) == before
+    finally:
+        lab.api.delete(f"{TAINT_RULES}/move-out")
+
+
+def test_time_that_a_pod_tolerates_does_not_begin_anew(site: Site, granted: None) -> None:
+    """Our own taint stands since it was first written: over another verdict and a restart."""
+
+    config = f'[health]\nevict = ["fan-broken"]\n{CONSOLES}'
+    lab = start(site, config)
+    user = run_on(lab, "user", 0, **tolerating(15))
+    lab.cluster.wait_running(user.now, limit_s=LIMIT_S)
+    lab.berth("health", "set", NAMES[0], *OUT)
+    began = time.monotonic()
+    tainted = {NAMES[0]: [(FAULT, "fan-broken", "NoExecute")]}
+    lab.wait_same("taints", lambda: taints(lab), tainted)
+    time.sleep(5)  # what is shown is that this time counts
+
+    lab.berth("health", "set", NAMES[1], "bent")
+    both = {**tainted, NAMES[1]: [(FAULT, "bent", "NoSchedule")]}
+    lab.wait_same("taints", lambda: taints(lab), both)
+    start(lab, config, free=0)
+    assert phase(user.now) == "Running"
+
+    wait_evicted(lab, user)
+    assert 13 <= time.monotonic() - began < 20
+    lab.wait_same("holds", lambda: lab.listed("holds"), [], limit_s=20)

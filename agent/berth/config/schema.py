@@ -179,8 +179,9 @@ class DraTable:
     lists: bool = key(
         Flag(),
         False,
-        "Whether standard attributes that may be lists are published as lists. "
-        "Needs an API server that serves list attributes.",
+        "Whether the standard attributes `numaNode` and `pcieRoot` are published as lists. "
+        "The feature gate `DRAListTypeAttributes` (alpha in 1.37) must be on in API server and "
+        "scheduler: a server without it refuses lists, and single values are published instead.",
     )
     versions: tuple[DraVersion, ...] = key(
         Several(item=Choice(kind=DraVersion), least=1),

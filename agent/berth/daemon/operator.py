@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import trio
@@ -16,19 +16,21 @@ from berth.daemon.healthverbs import HealthVerbs
 from berth.daemon.parts import Parts
 from berth.daemon.topologyverb import TopologyVerb
 from berth.deviceplugin.plugin import ResourceStatistics
-from berth.errors import ConfigError, Faults, KubeError
+from berth.errors import ConfigError, Faults, HostError, KubeError
 from berth.generic.explain import explain, path_of
 from berth.generic.matching import wanted
 from berth.host.devnodes import NodeReader
 from berth.model.meter import Tally
 from berth.node.forgetting import forget
 from berth.node.gpus.gpus import Gpus
+from berth.node.records.record import ClaimRecord
 from berth.node.views import (
     GpuSession,
     Knowledge,
     Kubelet,
     ResourceState,
     Status,
+    as_used,
     devices_view,
     holds_view,
     nodes_view,
@@ -45,6 +47,9 @@ RELEASE_LIMIT_S: Final = 24 * 3600
 
 RULES_S: Final = 2.0
 """Longest that whoever looks at devices waits for the API server."""
+
+USERS_S: Final = 1.0
+"""Longest that whoever looks at holds waits for kubelet."""
 
 _log = get_log(__name__)
 
@@ -86,7 +91,7 @@ class Operator:
             "device": self._device,
             "devices": self._devices,
             "gpu": self._gpu,
-            "holds": _answer(lambda _: self._holds()),
+            "holds": self._holds,
             "reload": self._reload,
             "status": _answer(lambda _: status_view(self._state())),
             "why": self._why,
@@ -166,9 +171,18 @@ class Operator:
         slices = publisher.statistics().remarks if publisher is not None else ()
         return (*slices, *self._parts.care.remarks())
 
-    def _holds(self) -> Mapping[str, Any]:
-        held = self._parts.held
-        return holds_view(held.records.all(), held.ledger.holds(), held.given.all())
+    async def _holds(self, _request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:
+        held, records = self._parts.held, await self._records()
+        return holds_view(records, held.ledger.holds(), held.given.all())
+
+    async def _records(self) -> Sequence[ClaimRecord]:
+        """What is prepared, with the pods that use it, as far as kubelet says so in time."""
+        await trio.lowlevel.checkpoint()
+        records = self._parts.held.records.all()
+        if records:
+            with trio.move_on_after(USERS_S), contextlib.suppress(HostError):
+                return as_used(records, (await self._parts.pods.list_pods()).claims)
+        return records
 
     async def reload_by_signal(self) -> None:
         """Read the settings again; a refusal is told to the journal alone."""
@@ -236,7 +250,7 @@ class Operator:
         Raises:
             HostError: The path cannot be looked at.
         """
-        asked, known = str(request.get("what", "")), self._known()
+        asked, known = str(request.get("what", "")), await self._known()
         answer = why_view(asked, known)
         groups = self._parts.config.generic
         if asked.startswith("/"):
@@ -247,10 +261,11 @@ class Operator:
             answer["found"] += nodes_view(explain(scan, groups))
         return answer
 
-    def _known(self) -> Knowledge:
+    async def _known(self) -> Knowledge:
+        records = await self._records()
         publisher = self._parts.publisher.get()
         return Knowledge(
-            records=self._parts.held.records.all(),
+            records=records,
             inventory=self._parts.held.discovery.inventory.get(),
             given=self._parts.held.given.all(),
             troubles=self._parts.troubles.all(),

@@ -24,6 +24,7 @@ from berth.dra.publisher import Publisher
 from berth.dra.registration import Places
 from berth.health.changes import CLAIM, LIST, STREAM
 from berth.health.taints import Rules
+from berth.host.nearnodes import near_nodes
 from berth.host.scan import read_boot_id
 from berth.metrics.api import Traffic
 from berth.metrics.claims import MeteredClaims
@@ -67,6 +68,7 @@ class Parts:
         boot_id = read_boot_id()
         self.config = config
         self.node_addresses: tuple[str, ...] = ()
+        self.near = near_nodes() if config.dra.lists else None
         self.gateway = Gateway()
         self.allocations = Allocations(self.gateway)
         self.nri: Latest[PluginState] = Latest(CONNECTING)

@@ -257,6 +257,7 @@ class Daemon:
             told=self._parts.told(SLICE),
             history=NodeHistory(Folder(self._parts.config.node.state_dir)),
             kind="profile" if self._parts.config.gpu.partition_type else "",
+            near=self._parts.near,
         )
         self._parts.publisher.set(publisher)
         async with trio.open_nursery() as nursery:

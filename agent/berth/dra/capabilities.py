@@ -125,8 +125,15 @@ class Capabilities:
 
     def saw_dropped(self, fields: Iterable[str]) -> bool:
         """A write of ours lost these fields; gives whether that says anything new."""
+        return self._saw(fields, Fate.DROPPED)
+
+    def saw_refused(self, fields: Iterable[str]) -> bool:
+        """A write of ours was refused for these fields; gives whether that says anything new."""
+        return self._saw(fields, Fate.REFUSED)
+
+    def _saw(self, fields: Iterable[str], fate: Fate) -> bool:
         present = self._servers.present
-        fates = {**present.fates, **dict.fromkeys(fields, Fate.DROPPED)}
+        fates = {**present.fates, **dict.fromkeys(fields, fate)}
         if fates == present.fates:
             return False
         changed = attrs.evolve(present, fates=fates)

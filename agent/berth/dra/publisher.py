@@ -109,6 +109,8 @@ class Publisher:
         history: Names under which was published before.
         kind: Attribute by which the server is told what part of its whole a device is; empty: it
             is not told which.
+        near: The nodes that are as good as a NUMA node, by its number; ``None``: standard
+            attributes are no lists.
         chance: Gives random numbers from 0 up to 1, which spread the pauses.
         told: Told the devices whose taints were written otherwise than before.
     """
@@ -122,6 +124,7 @@ class Publisher:
         choice: NodeChoice,
         history: NodeHistory,
         kind: str = "",
+        near: Mapping[int, tuple[int, ...]] | None = None,
         chance: Callable[[], float] = _chance,
         told: Callable[[Iterable[str]], object] = tuple,
     ) -> None:
@@ -134,7 +137,7 @@ class Publisher:
         origin = Origin(driver=driver, owner=Owner(name=choice.name, uid=""), kind=kind)
         self.capabilities = Capabilities(api, driver=driver, node_name=choice.name)
         """What the cluster can do for devices."""
-        self._writer = SliceWriter(api, origin, self.capabilities, told=told)
+        self._writer = SliceWriter(api, origin, self.capabilities, near=near, told=told)
         self._paces: dict[str, Pace] = {}
         self._problems = {_SERVER: "waiting for the Node object"}
         self._changed = trio.Event()
@@ -298,11 +301,8 @@ class Publisher:
     def _plan(
         self, devices: Sequence[Device], counter_sets: Sequence[CounterSet]
     ) -> tuple[PoolPlan, ...]:
-        return self._writer.plan(
-            devices,
-            counter_sets,
-            notes=self.capabilities.is_since(NOTES_SINCE),
-        )
+        notes = self.capabilities.is_since(NOTES_SINCE)
+        return self._writer.plan(devices, counter_sets, notes=notes)
 
     def _devices(self, inventory: Inventory) -> tuple[Device, ...]:
         """What is offered, and what was and is on its way home."""

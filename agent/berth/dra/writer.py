@@ -21,6 +21,8 @@ from berth.dra.costs import KEY as COSTING
 from berth.dra.costs import costless, unaccounted
 from berth.dra.counters import ungrouped
 from berth.dra.edition import Edition
+from berth.dra.lists import FIELDS as LISTS
+from berth.dra.lists import listed, refuses_lists
 from berth.dra.observed import ObservedSlices
 from berth.dra.origin import Origin
 from berth.dra.quarantine import Quarantine, Refusal, dropped_in, refusals_of, unguarded
@@ -42,6 +44,7 @@ _INDEX: Final = re.compile(r"\[\d+\]")
 _STALE: Final = frozenset({404, 409})
 _SHOWN: Final = 5
 _NO_TAINTS: Final = "the API server drops taints: its feature gate DRADeviceTaints is off"
+_NO_LISTS: Final = "standard attributes are single values in spite of [dra] lists"
 _log = get_log(__name__)
 
 
@@ -61,6 +64,8 @@ class SliceWriter:
         api: The API server.
         origin: Who publishes.
         capabilities: What the server keeps; it is told what it drops.
+        near: The nodes that are as good as a NUMA node, by its number; ``None``: standard
+            attributes are no lists.
         told: Told the devices whose taints were written otherwise than before.
     """
 
@@ -70,6 +75,7 @@ class SliceWriter:
         origin: Origin,
         capabilities: Capabilities,
         *,
+        near: Mapping[int, tuple[int, ...]] | None = None,
         told: Callable[[Iterable[str]], object] = tuple,
     ) -> None:
         self.refusals: Latest[Mapping[str, Refusal]] = Latest({})
@@ -92,6 +98,8 @@ class SliceWriter:
         self._accepted: dict[tuple[str, int], Accepted] = {}
         self._untold = False
         self._unaccounted = ""
+        self._near = near
+        self._unlisted = ""
 
     def plan(
         self,
@@ -110,6 +118,7 @@ class SliceWriter:
         wanted = tuple(devices)
         self._set_untold(wanted)
         self._set_unaccounted(wanted)
+        self._set_unlisted()
         by_name: dict[str, Device] = {}
         for device in wanted:
             told = costless(device) if self._unaccounted else device
@@ -133,7 +142,7 @@ class SliceWriter:
 
     def remarks(self) -> tuple[str, ...]:
         """What an operator should know of the slices as they stand, one sentence each."""
-        ours = (_NO_TAINTS if self._untold else "", self._unaccounted)
+        ours = (_NO_TAINTS if self._untold else "", self._unaccounted, self._unlisted)
         return (*filter(None, ours), *foreign_taints(self.observed.slices()))
 
     def dropped(self) -> Mapping[str, int]:
@@ -211,6 +220,9 @@ class SliceWriter:
         """Tell a refusal that has a remedy here from a failure, which is raised again."""
         if error.status in _STALE and item.verb is not Verb.CREATE:
             return Ending.STALE
+        if error.status == INVALID and refuses_lists(error, item.slice):
+            self._capabilities.saw_refused(LISTS)
+            return Ending.LESS
         refused = refusals_of(error, item.slice, self._devices) if error.status == INVALID else ()
         if not refused:
             raise error
@@ -242,7 +254,9 @@ class SliceWriter:
         return Ending.DONE
 
     def _as_taken(self, device: Device, *, notes: bool) -> Device | None:
-        """A device with those of its taints that the server takes, if it can be offered so."""
+        """A device with what the server takes of its attributes and taints, if that may be."""
+        if self._near is not None and not self._unlisted:
+            device = listed(device, self._near)
         if not self._capabilities.tries("device-taints"):
             return untainted(device)
         return device if notes else without_notes(device)
@@ -264,6 +278,15 @@ class SliceWriter:
         self._unaccounted = "" if tries else unaccounted(devices, state)
         if self._unaccounted and not before:
             _log.warning("what devices cost the node is not published", reason=state)
+
+    def _set_unlisted(self) -> None:
+        """Why the lists that are wanted are none; told when it becomes so."""
+        before, self._unlisted = self._unlisted, ""
+        if self._near is not None and not self._capabilities.tries("list-attributes"):
+            state = self._capabilities.states.get().of("list-attributes")
+            self._unlisted = f"{_NO_LISTS}: list-attributes is {state}"
+        if self._unlisted and self._unlisted != before:
+            _log.warning("lists are not published", reason=self._unlisted)
 
     def _withhold(self, devices: Iterable[Device]) -> None:
         """Leave out what would be given wrongly for lack of a feature, and nothing else of old."""

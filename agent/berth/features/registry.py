@@ -77,14 +77,14 @@ FEATURES: Final = (
         title="Requests with a first, a second and further choices",
         gate="DRAPrioritizedList",
         stages=since(v1_34=_BETA, v1_36=_STABLE),
-        test="test_claims.py::test_choice_of_a_prioritized_list_has_its_own_configuration",
+        test="test_choices.py::test_second_choice_is_named_everywhere_when_the_first_is_taken",
     ),
     Feature(
         key="admin-access",
         title="Claims of administrators to devices that others hold",
         gate="DRAAdminAccess",
         stages=since(v1_34=_BETA, v1_36=_STABLE),
-        test="test_gpus.py::test_onlooker_gets_every_gpu_beside_its_holder",
+        test="test_onlookers.py::test_onlooker_reads_of_a_nic_and_leaves_it_where_it_is",
     ),
     Feature(
         key="device-taints",
@@ -99,7 +99,7 @@ FEATURES: Final = (
         title="Taints of devices by a rule of an administrator",
         gate="DRADeviceTaintRules",
         stages=since(v1_35=_ALPHA, v1_36=Stage.BETA_OFF, v1_37=_STABLE),
-        test="test_taints.py::test_rules_of_the_cluster_are_shown_and_left_alone",
+        test="test_taints.py::test_rule_of_the_cluster_ends_pods_when_their_time_is_over",
     ),
     Feature(
         key="binding-conditions",
@@ -114,8 +114,10 @@ FEATURES: Final = (
         gate="DRAListTypeAttributes",
         stages=since(v1_36=_ALPHA),
         config="[dra] lists",
-        cost="a server whose gate is off refuses every slice that has one",
+        cost="selectors that compare such an attribute with one value do not find a list; "
+        "a server whose gate is off refuses lists, and single values are published",
         proof=("ints", "bools", "strings", "versions"),
+        test="test_alignment.py::test_lists_align_by_what_they_have_in_common",
     ),
     Feature(
         key="derived-attributes",
@@ -123,6 +125,7 @@ FEATURES: Final = (
         gate="DRADerivedAttributes",
         stages=since(v1_37=_ALPHA),
         cost="nothing on the node; only claims speak of them",
+        test="test_alignment.py::test_derived_attribute_aligns_by_what_a_claim_makes_of_others",
     ),
     Feature(
         key="node-allocatable-resources",
@@ -143,7 +146,7 @@ FEATURES: Final = (
         gate="DRAExtendedResource",
         stages=since(v1_34=_ALPHA, v1_36=_BETA, v1_37=_STABLE),
         parts=_BOTH,
-        test="test_claims.py::test_pod_that_asks_by_an_extended_resource_gets_a_nic",
+        test="test_extended.py::test_pod_of_the_old_style_is_served_by_a_claim",
     ),
     Feature(
         key="pool-status",
@@ -160,6 +163,7 @@ FEATURES: Final = (
         stages=since(v1_36=_ALPHA, v1_37=Stage.BETA_OFF),
         parts=_BOTH,
         cost="needs `GenericWorkload` in every part of the cluster",
+        test="test_sharing.py::test_claim_of_a_pod_group_serves_all_its_pods",
     ),
     Feature(
         key="device-status",
@@ -173,7 +177,7 @@ FEATURES: Final = (
         title="A right of its own for each driver and node to write a claim's status",
         gate="DRAResourceClaimGranularStatusAuthorization",
         stages=since(v1_36=_BETA),
-        test="test_credentials.py::test_check_tells_of_rights_that_are_lacking",
+        test="test_credentials.py::test_status_without_the_narrow_verbs_is_given_up_once",
     ),
     Feature(
         key="resource-health",

@@ -16,7 +16,7 @@ import attrs
 
 from berth.kube import fields
 from berth.kube.quantity import format_quantity
-from berth.model.device import Attribute, Capacity, CounterSet, Device, Version
+from berth.model.device import Attribute, Capacity, CounterSet, Device, Values, Version
 from berth.model.nodecost import NodeCost
 
 API_VERSION: Final = "resource.k8s.io/v1"
@@ -144,7 +144,10 @@ def device_json(device: Device) -> dict[str, Any]:
     result: dict[str, Any] = {
         "name": device.name,
         "attributes": {
-            name: attribute_json(value) for name, value in sorted(device.attributes.items())
+            name: _values_json(device.lists[name])
+            if name in device.lists
+            else attribute_json(value)
+            for name, value in sorted(device.attributes.items())
         },
     }
     if device.capacity:
@@ -184,6 +187,10 @@ def attribute_json(value: Attribute) -> dict[str, Any]:
     if isinstance(value, bool):
         return {"bool": value}
     return {"int": value} if isinstance(value, int) else {"string": value}
+
+
+def _values_json(values: Values) -> dict[str, Any]:
+    return {"ints" if isinstance(values[0], int) else "strings": list(values)}
 
 
 def _counters_json(counters: Mapping[str, int]) -> dict[str, Any]:

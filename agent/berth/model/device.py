@@ -25,6 +25,9 @@ class Version:
 Attribute: TypeAlias = bool | int | str | Version
 """Value of one device attribute; strings and versions are at most 64 bytes."""
 
+Values: TypeAlias = "tuple[int, ...] | tuple[str, ...]"
+"""Several values of one attribute, at least one."""
+
 
 @attrs.frozen(kw_only=True)
 class CapacityRange:
@@ -111,6 +114,7 @@ class Device:
         only_counted: It is not published where the server takes no counters.
         costs: What it costs the node of its own resources while it is allocated.
         claimed: A claim has it, so it stays published where no taint can keep others from it.
+        lists: Attributes that its slice tells as lists, in place of their single values.
     """
 
     name: str
@@ -126,6 +130,7 @@ class Device:
     only_counted: bool = False
     costs: NodeCosts = attrs.field(factory=dict)
     claimed: bool = False
+    lists: Mapping[str, Values] = attrs.field(factory=dict)
 
 
 class NicKind(Enum):

@@ -1,7 +1,7 @@
 """The publisher by the clock of the test: what is written, how often, and what is left alone."""
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -79,7 +79,10 @@ def scene() -> Open:
 
     @asynccontextmanager
     async def begin(
-        *devices: Device, api: FakeApi | None = None, choice: NodeChoice | None = None
+        *devices: Device,
+        api: FakeApi | None = None,
+        choice: NodeChoice | None = None,
+        near: Mapping[int, tuple[int, ...]] | None = None,
     ) -> AsyncIterator[Scene]:
         api = FakeApi(Node(name=NODE, uid="node-uid")) if api is None else api
         choice = NodeChoice(name=NODE, source="test", host_name=NODE) if choice is None else choice
@@ -90,6 +93,7 @@ def scene() -> Open:
             inventory=inventory,
             choice=choice,
             history=history,
+            near=near,
             chance=lambda: 0.0,
         )
         async with trio.open_nursery() as nursery:

@@ -60,7 +60,7 @@ def published(each: Peripheral) -> dict[str, Any]:
 
 
 def devices() -> list[dict[str, Any]]:
-    """All that a node offers to claims, a modem among it."""
+    """All that a node offers to claims, a modem and a NIC among it."""
     found = [each for each in machine().peripherals if each.exclusion is None]
     modem = Device(
         name="modem-1",
@@ -69,7 +69,14 @@ def devices() -> list[dict[str, Any]]:
         group="modem",
         attributes={"type": "generic", "group": "modem"},
     )
-    return [*map(published, found), device_json(modem)]
+    nic = Device(
+        name="nic-0000-41-00-0",
+        identity="pci:0000:41:00.0",
+        type="nic",
+        group="fast",
+        attributes={"type": "nic", "group": "fast", "rdma": True},
+    )
+    return [*map(published, found), device_json(modem), device_json(nic)]
 
 
 def classes() -> dict[str, str]:
@@ -103,6 +110,7 @@ def test_examples_are_those_that_are_promised() -> None:
         "shared",
         "toleration",
         "virtual-machine",
+        "with-nic",
     ]
 
 

@@ -15,6 +15,7 @@ from berth.node.views.reload import reload_view
 from berth.node.views.status import GpuSession, Kubelet, ResourceState, Status, status_view
 from berth.node.views.topology import topology_view
 from berth.node.views.troubles import Trouble, Troubles
+from berth.node.views.users import as_used
 from berth.node.views.why import Knowledge, why_view
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Trouble",
     "Troubles",
     "addresses",
+    "as_used",
     "devices_view",
     "features_view",
     "health_view",
