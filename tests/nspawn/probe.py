@@ -25,6 +25,7 @@ import grpc
 import pyudev
 from google.protobuf.internal import api_implementation
 
+from berth.host.apart import run_apart
 from berth.host.netlink.linkrequest import LinkChange, set_link
 from berth.host.netlink.namespace import netns_descriptor, run_in_netns
 from berth.host.netlink.rtnl import Rtnl
@@ -161,6 +162,11 @@ def wait_for_late_namespace() -> None:
     raise TimeoutError
 
 
+def keep_no_file() -> None:
+    """Have a thread that has nothing open: the first thing that it opens has the first number."""
+    assert run_apart(lambda: os.open("/dev/null", os.O_RDONLY)) == 0
+
+
 def make_set_user_id() -> None:
     """Make a file that runs as its owner."""
     path = Path("/var/lib/berth/suid")
@@ -214,6 +220,7 @@ WISHES: dict[str, Callable[[], Any]] = {
     "grpcio": serve_grpc,
     "program": run_program,
     "thread": lambda: threading.Thread(target=int).start(),
+    "thread without files": keep_no_file,
     # What must be refused.
     "namespace by process number": lambda: run_in_netns(f"/proc/{OTHER_PROCESS}/ns/net", int),
     "namespace by pidfd": enter_pidfd,
