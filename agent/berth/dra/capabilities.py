@@ -31,10 +31,12 @@ from berth.runtime.logs import get_log
 _INVALID: Final = 422
 _WITHHELD: Final = frozenset({403, 404})
 """Answers of a server that tells nobody, or not us, its version."""
-_TIMES: Final = 5
-"""How often in a row it answers so before that is taken for its word.
+_TIMES: Final = 6
+"""How often in a row a server tells no version, or keeps nothing for show, until it is believed.
 
-A server that has just been started does so too, until it has made its own roles."""
+One that has just been started does so too, until it has made its own roles: seen on 1.37.2."""
+_DEFINITE: Final = frozenset({400, _INVALID})
+"""Answers that time does not change: an admission hook that supports no ``dryRun`` gives 400."""
 _BUSY: Final = 429
 _FAILING: Final = 500
 """Answers from which on a server, or a hook behind it, fails for a while. Seen on 1.37.2 for some
@@ -61,8 +63,9 @@ class Capabilities:
         self._evidence = Evidence()
         self._pace = Pace()
         self._due = True
-        self._mute = False
+        self._hooked = False
         self._withheld = 0
+        self._unshown = 0
         self._text = ""
 
     @property
@@ -165,14 +168,20 @@ class Capabilities:
 
     async def _show(self) -> Mapping[str, Fate] | None:
         try:
-            return await show(self._api, self._probe)
+            fates = await show(self._api, self._probe)
         except KubeError as error:
             if not error.status or error.status == _BUSY or error.status >= _FAILING:
                 raise
-            if not self._mute:
+            self._unshown += 1
+            doubtful = error.status not in _DEFINITE and not self._hooked
+            if doubtful and self._unshown < _TIMES:
+                raise
+            if not self._hooked:
                 _log.info("what the server keeps will be learned from writes", reason=error)
-            self._mute = True
+            self._hooked = True
             return None
+        self._hooked, self._unshown = False, 0
+        return fates
 
 
 async def show(api: KubeApi, probe: Probe) -> Mapping[str, Fate]:

@@ -11,6 +11,7 @@ from trio.testing import MockClock
 
 from berth.errors import KubeError
 from berth.features.servers import HOLD_S
+from berth.features.states import Verdict
 from berth.kube.api import Node, ServerVersion
 from tests.unit.dra.fakeapi import FakeApi
 from tests.unit.dra.shelf import nics, part
@@ -105,6 +106,33 @@ async def test_server_that_has_just_started_is_asked_until_it_knows(
         await trio.sleep(30)
 
         assert states.get().of(SHARES).is_on
+        assert it.state == "published"
+
+
+async def test_refusal_of_a_server_that_has_just_started_is_no_answer(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """It may not be asked to create anything before its roles are there; later it keeps all."""
+
+    api = FakeApi(NODE)
+    async with scene(*nics(2), api=api) as it:
+        states = it.publisher.capabilities.states
+
+        def refuse(verb: str, _slice: object) -> None:
+            if verb == "try":
+                raise KubeError("POST", "forbidden", status=403)
+
+        turn(api, 38)
+        api.refuse = refuse
+        await trio.sleep(3)
+        api.refuse = lambda _verb, _slice: None
+        await trio.sleep(30)
+        assert str(states.get().of(GROUPS)) == "on: kept by the server"
+
+        turn(api, 39)
+        api.refuse = refuse
+        await trio.sleep(60)
+        assert states.get().of(GROUPS).verdict is Verdict.UNKNOWN
         assert it.state == "published"
 
 
