@@ -159,7 +159,7 @@ def test_gates_that_close_keep_nobody_from_parts(bed: Bed, machine: GpuMachine) 
         start(site, machine, WHOLE, DIVIDED, more=COSTLY)
         names = (NAMES[0], *PARTS, NIC, "cheap-null")
 
-        def told() -> tuple[set[object], set[str], bool]:
+        def told() -> tuple[set[str], set[str], bool]:
             offered = site.wait_offered(names)
             groups = {str(each) for each in drawn(offered).values()}
             return groups, kinds(site), "nodeAllocatableResources" in offered["cheap-null"]
