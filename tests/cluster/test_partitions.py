@@ -16,12 +16,14 @@ from berth.host.nvml.values import MIG_CHANGED
 from berth.rehearsal.nvml.cards import divided, divisible, whole
 from berth.rehearsal.nvml.world import Card, Event
 from tests.cluster.api import Object
+from tests.cluster.bed import Bed
 from tests.cluster.berthd import DRIVER
 from tests.cluster.claimforms import request
 from tests.cluster.gates import Gates
 from tests.cluster.gpumachine import GpuMachine
 from tests.cluster.node import SLICES
 from tests.cluster.pods import is_running
+from tests.cluster.session import apply_classes
 from tests.cluster.site import Site
 from tests.cluster.test_gpus import ADDRESSES, BY_FILE, NAMES
 from tests.nvml import need_compiler
@@ -33,6 +35,12 @@ PARTS = tuple(f"{NAMES[1]}-mig-{part}" for part in ("1g5gb-2", "2g10gb-0", "3g20
 MIG = Event(sequence=1, type=MIG_CHANGED)
 GPUS = {"gpu", "mig"}
 NIC = "nic-lan-nic0"
+COSTLY = """
+[[generic]]
+name = "cheap"
+match = { path = "/dev/null" }
+node_cost = { cpu = { pod = "10m" } }
+"""
 LAN = '\n[[nic.group]]\nname = "lan"\nmatch = { name = ["nic0"] }\n'
 
 
@@ -44,13 +52,13 @@ def _machine() -> Iterator[GpuMachine]:
         yield GpuMachine(Path(folder), (WHOLE, DIVIDED))
 
 
-def start(site: Site, machine: GpuMachine, *cards: Card) -> None:
+def start(site: Site, machine: GpuMachine, *cards: Card, more: str = "") -> None:
     """Start the daemon with all that it can tell of these."""
     machine.show(cards)
     if "nic0" not in site.node.nics:
         site.node.add_nic("nic0")
     told = "compatibility_groups = true\npartition_type = true\n"
-    config = f"{machine.config}{told}{BY_FILE}{LAN}"
+    config = f"{machine.config}{told}{BY_FILE}{LAN}{more}"
     site.node.start_berthd(config, command=machine.command, activated=True).wait_ready()
     site.wait_registered()
 
@@ -137,6 +145,38 @@ def test_status_of_the_pools_is_what_the_node_knows(alpha_site: Site, machine: G
         each["type"]: (each["total"], each["allocatable"])
         for each in pools[site.node.name]["partitionSummary"]
     } == {"1g.5gb": (1, 1), "2g.10gb": (1, 0), "3g.20gb": (1, 1)}
+
+
+def test_gates_that_close_keep_nobody_from_parts(bed: Bed, machine: GpuMachine) -> None:
+    """What a server took with open gates it keeps; a scheduler whose gates closed then skips it.
+
+    So groups and costs are taken out of the slices, for an older version too, and come back.
+    """
+
+    with bed.cluster(gates=Gates.ALL_ALPHA.flags) as cluster:
+        apply_classes(cluster)
+        site = Site(cluster, cluster.node("1.37+2.4"), "default")
+        start(site, machine, WHOLE, DIVIDED, more=COSTLY)
+        names = (NAMES[0], *PARTS, NIC, "cheap-null")
+
+        def told() -> tuple[set[str], set[str], bool]:
+            offered = site.wait_offered(names)
+            groups = {str(each) for each in drawn(offered).values()}
+            return groups, kinds(site), "nodeAllocatableResources" in offered["cheap-null"]
+
+        opened = {"['mig']"}, {f"{DRIVER}/profile"}, True
+        site.wait_same("what is told", told, opened)
+        for number, older in enumerate(("", "1.36")):
+            cluster.control.change(Gates.DEFAULT.flags, emulated=older)
+            site.node.change_gates(Gates.DEFAULT.flags)
+            site.wait_same("what is told", told, ({"None"}, {""}, False), limit_s=60)
+            cel = f'own.profile == "{("1g.5gb", "2g.10gb")[number]}"'
+            site.claim(f"part{number}", request("part", of="mig", cel=cel))
+            site.run(f"user{number}", f"part{number}")
+        cluster.control.change(Gates.ALL_ALPHA.flags)
+        site.node.change_gates(Gates.ALL_ALPHA.flags)
+        site.wait_same("what is told", told, opened, limit_s=60)
+        assert {hold["device"] for hold in site.listed("holds")} == {*PARTS[:2]}
 
 
 def reasons(site: Site) -> dict[str, str]:
