@@ -91,7 +91,9 @@ class Bind:
         """Whether anything is waited for."""
         return self.when is not BindWhen.AT_ONCE
 
-    def check_command(self, command: tuple[Template, ...], cursor: Cursor, written: Written) -> None:
+    def check_command(
+        self, command: tuple[Template, ...], cursor: Cursor, written: Written
+    ) -> None:
         """A command goes with ``when = "command"``, and that with a command."""
         if written.at_fault & {"when", "command"}:
             return

@@ -274,7 +274,9 @@ class GenericGroup:
             self._check_wildcards(cursor)
             self._check_outside(cursor)
         if self.bind.is_wanted and self.door is Door.PLUGIN and "door" not in written.at_fault:
-            cursor.at("bind").warn('is not used with door "plugin": no scheduler waits for a resource')
+            cursor.at("bind").warn(
+                'is not used with door "plugin": no scheduler waits for a resource'
+            )
         for name in ("resource", "inject"):
             if name in written.given and self.door is Door.DRA and "door" not in written.at_fault:
                 cursor.at(name).warn('is not used with door "dra"')

@@ -33,6 +33,7 @@ COMMAND_TIMEOUT_S: Final = 30
 REASON_LIMIT: Final = 63
 """Most bytes of a reason: it is the value of a taint, which is a label value."""
 
+
 def _interval(default: int, zero: str = "") -> int:
     return key(
         Whole(least=0 if zero else 1, most=INTERVAL_LIMIT_S),

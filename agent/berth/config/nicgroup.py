@@ -256,7 +256,9 @@ class NicGroup:
             self._check_vfio(cursor, written)
         check_capacities(self.node_cost, self.capacities, cursor)
         if self.bind.is_wanted and self.door is Door.PLUGIN and "door" not in written.at_fault:
-            cursor.at("bind").warn('is not used with door "plugin": no scheduler waits for a resource')
+            cursor.at("bind").warn(
+                'is not used with door "plugin": no scheduler waits for a resource'
+            )
         for field in sorted({*self.claims_may} & {*self.claims_deny}):
             cursor.at("claims_deny").say(
                 f'holds "{field}", which claims_may holds as well', mend="drop one of the two"

@@ -48,7 +48,8 @@ class Course:
         """Whether its claim is to be told that it was given up."""
         return now_s >= self.given_up_s + AHEAD_S
 
-    def ready(self, now_s: float) -> Answer:
+    @property
+    def ready(self) -> Answer:
         """What ``ready`` says: of a device that was given up, that it is not."""
         if self.given_up is not None:
             return attrs.evolve(self.given_up, ready=False)
