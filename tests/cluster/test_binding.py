@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from berth.errors import HostError
 from tests.cluster.api import Object
 from tests.cluster.claimforms import request
 from tests.cluster.node import SLICES
@@ -95,9 +96,9 @@ def wait_told(site: Site, claim: str, ready: tuple[str, str]) -> Object:
     return entry
 
 
-def pending(site: Site, name: str, **more: object) -> PodView:
+def pending(site: Site, name: str, *, of: str = "nic") -> PodView:
     """A pod with a claim, once the scheduler waits with it."""
-    site.claim(name, request("nic", **more))
+    site.claim(name, request("nic", of=of))
     pod = site.create(name, name)
     pod.wait_event(PENDING)
     return pod
@@ -181,8 +182,8 @@ def test_restarted_daemon_goes_on_waiting(lab: Site) -> None:
 def test_command_says_when_a_pod_is_bound(lab: Site, tmp_path: Path) -> None:
     """What it prints is told; a pod that is deleted meanwhile leaves nothing here.
 
-    The scheduler itself goes on to keep that pod's device from others until it looks again, and
-    tries a pod that came in between no sooner than after minutes (seen on 1.37.2): so there are two.
+    The scheduler itself goes on to keep that pod's device from others until it looks again, and a
+    pod that came in between is tried minutes later (seen on 1.37.2): so there are two devices.
     """
 
     flag = "/run/attached"
@@ -192,7 +193,7 @@ def test_command_says_when_a_pod_is_bound(lab: Site, tmp_path: Path) -> None:
     lab.node.run("chmod", "0755", ASKED)
     lab.node.start_berthd(COMMAND).wait_ready()
     lab.wait_registered()
-    lab.wait_same("conditions", lambda: published(lab), dict.fromkeys(NAMES, [READY, FAILED]))
+    lab.wait_same("conditions", lambda: published(lab), {name: [READY, FAILED] for name in NAMES})
     gone = pending(lab, "gone", of="generic")
     told = wait_told(lab, "gone", ("False", "CommandSaysNo"))
     assert {each["message"] for each in told["conditions"] if each["type"] == READY} == {
@@ -200,7 +201,8 @@ def test_command_says_when_a_pod_is_bound(lab: Site, tmp_path: Path) -> None:
     }
 
     gone.delete()
-    assert not json.loads(lab.berth("why", f"{lab.namespace}/gone", "--json"))["found"]
+    with pytest.raises(HostError, match=r'"found": \[\]'):
+        lab.berth("why", f"{lab.namespace}/gone", "--json")
     pod = pending(lab, "user", of="generic")
     wait_told(lab, "user", ("False", "CommandSaysNo"))
     lab.node.write(flag, "")
@@ -233,6 +235,6 @@ def test_group_is_left_out_where_the_daemon_may_not_tell(site: Site) -> None:
     config = LINK_UP.replace(WITH_TOKEN, "").replace("within_s", 'ungated = "leave-out", within_s')
     site.open(config, nics=(), offers=[])
 
-    site.wait_same("slices", lambda: published(site), {})
-    (found,) = json.loads(site.berth("why", device("nic0"), "--json"))["found"]
-    assert "no pod can be made to wait for it" in found["verdict"]
+    told = "is not offered: unpublishable: no pod can be made to wait for it"
+    site.wait_same("why", lambda: told in site.berth("why", device("nic0")), True, limit_s=20)
+    assert published(site) == {}

@@ -204,6 +204,7 @@ class Waits:
             self._status.forget_awaited(uid)
             self._note(uid, None)
         self._cases = cases
+        rested_s = self._rest(now_s)
         self._asks.want(WHO, [*self._names_awaited(), *self._until_s])
         for uid, case in cases.items():
             self._status.tell_awaited(
@@ -212,7 +213,7 @@ class Waits:
                 allocation=case.claim.allocated_at,
             )
             self._note(uid, case)
-        return min(self._due_s(now_s), self._rest(now_s))
+        return min(self._due_s(now_s), rested_s)
 
     def _case(self, claim: AllocatedClaim, now_s: float) -> _Case | None:
         """A claim as it stands now; ``None`` for one whose pod waits for nothing of ours."""
