@@ -61,6 +61,7 @@ class ClaimWork:
         self.cdi = held.cdi
         self.metadata = MetadataStore(driver, config.kubelet.root)
         self.handout = Handout(self.cdi, self.metadata)
+        self.demands = Latest(Demands.of(config))
         self.status = ClaimStatus(
             api,
             driver=driver,
@@ -68,8 +69,8 @@ class ClaimWork:
             records=held.records,
             inquiry=inquiry,
             told=told,
+            waits=lambda: bool(self.demands.get().groups),
         )
-        self.demands = Latest(Demands.of(config))
         self.readiness = ReadinessWatch(
             inventory=held.discovery.inventory,
             commands=held.stock.binders,

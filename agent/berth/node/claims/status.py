@@ -86,6 +86,7 @@ class ClaimStatus:
         records: The claims whose devices are judged.
         inquiry: Tells how devices are; ``None`` where nobody judges them.
         told: Told the devices of whose health a status said something else than the one before.
+        waits: Whether devices may be waited for: then an earlier life may have told of any claim.
 
     Attributes:
         able: Whether claim statuses can be written, as far as is known.
@@ -100,6 +101,7 @@ class ClaimStatus:
         records: Shelf[ClaimRecord] | None = None,
         inquiry: Inquiry | None = None,
         told: Callable[[Iterable[str]], object] = tuple,
+        waits: Callable[[], bool] = bool,
     ) -> None:
         self._api = api
         self._driver = driver
@@ -107,6 +109,7 @@ class ClaimStatus:
         self._records = records
         self._inquiry = inquiry
         self._tell_changed = told
+        self._waits = waits
         self.able: Latest[bool] = Latest(True)
         self._of_records: dict[str, tuple[DeviceStatus, ...]] = {}
         self._awaited: dict[str, _Awaited] = {}
@@ -128,9 +131,11 @@ class ClaimStatus:
         judged = self._inquiry is not None and bool(record.devices)
         if not self.able.get() or uid in self._refused or not (record.has_nics or judged):
             return
-        if uid in self._unread and not self._settled:
+        if uid in self._unread and uid not in self._due and not self._settled:
             # What is known of its devices a moment after a start is less than what was told.
             return
+        if self._waits() and uid not in self._told and uid not in self._awaited:
+            self._unread.add(uid)
         at = now_text()
         verdicts = self._verdicts(record)
         devices = tuple(

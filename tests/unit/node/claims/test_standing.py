@@ -27,9 +27,7 @@ def reasons(device: AllocatedDevice, inventory: Inventory, **verdicts: object) -
     """Why it is not ready, and why nobody gets it; empty for nothing."""
     judge = Judge()
     judge.tell({FAST: SICK} if verdicts else {})
-    found = standing(
-        device, UP, inventory=inventory, health=judge.state.get(), driver="berth.dev"
-    )
+    found = standing(device, UP, inventory=inventory, health=judge.state.get(), driver="berth.dev")
     return (
         "" if found.answer.ready else found.answer.reason,
         found.obstacle.reason if found.obstacle is not None else "",

@@ -8,6 +8,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from berth.errors import ClaimError
+from berth.model.claim import Claim
 from berth.node.claims.unwaited import Unwaited
 from berth.runtime.latest import Latest
 from tests.unit.node.claims.waiting import DEMANDS, DOWN, UP, Asks
@@ -63,15 +64,11 @@ async def test_prepare_ends_with_what_it_waited_for(autojump_clock: MockClock) -
 
 @pytest.mark.parametrize(
     "wanted",
-    [
-        attrs.evolve(NEW, awaited=frozenset({FAST})),
-        claim(name="parent", results=[result(PARENT, share="s")]),
-    ],
+    [attrs.evolve(NEW, awaited=frozenset({FAST})), claim(result(PARENT, share_id="s"))],
 )
-def test_nobody_waits_twice_or_for_others(wanted: object) -> None:
+def test_nobody_waits_twice_or_for_others(wanted: Claim) -> None:
     """The scheduler has waited for the one, and the other's group asks for nothing."""
 
-    _, asks = waiting_node()
-    unwaited = Unwaited(asks, inventory=Latest(look().inventory), demands=Latest(DEMANDS))
+    unwaited = Unwaited(Asks(), inventory=Latest(look().inventory), demands=Latest(DEMANDS))
 
     assert unwaited.unready(wanted) == ""

@@ -1,4 +1,4 @@
-"""Devices of claims whose pods are not bound yet: asked, told of, given up, and kept from others."""
+"""Devices of claims whose pods are not bound yet: asked, told of, and given up."""
 
 from __future__ import annotations
 
