@@ -120,6 +120,7 @@ def test_pod_is_bound_when_its_nic_has_carrier(lab: Site) -> None:
     told = wait_told(lab, "user", ("False", "NoCarrier"))
     assert conditions(told) == {READY: ("False", "NoCarrier"), FAILED: ("False", "InTime")}
     assert (phase(pod.now), pod.now["spec"].get("nodeName")) == ("Pending", None)
+    assert lab.api.get(lab.claim_path("user"))["status"]["allocation"]["allocationTimestamp"]
     assert f"{device('nic0')} is not ready: nic0 has no carrier" in why(lab, pod)
     mend(lab, "nic0")
     lab.cluster.wait_running(pod.now, limit_s=BOUND_LIMIT_S)

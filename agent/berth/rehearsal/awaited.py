@@ -5,7 +5,7 @@ Source: KC §9.2, and what tests/cluster/test_binding.py sees of the scheduler o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -33,11 +33,6 @@ def readiness_of(claim: Json) -> Readiness:
     if all(held.issuperset(one["bindingConditions"]) for one, held in results):
         return Readiness.READY
     return Readiness.WAITING
-
-
-def is_awaited(results: Sequence[Json]) -> bool:
-    """Whether any device of an allocation has conditions."""
-    return any(one.get("bindingConditions") for one in results)
 
 
 def _awaited(status: Json) -> Iterator[Json]:

@@ -18,7 +18,7 @@ from berth.model.claim import ClaimRef
 from berth.node.claims.status import now_text
 from berth.rehearsal.apiserver.resources import CLAIMS, CLASSES, NODES, PODS, SLICES
 from berth.rehearsal.apiserver.server import ApiServer
-from berth.rehearsal.awaited import Readiness, is_awaited, readiness_of
+from berth.rehearsal.awaited import Readiness, readiness_of
 from berth.rehearsal.sandbox import PodName
 from berth.rehearsal.scheduler import allocate
 
@@ -204,7 +204,7 @@ class Cluster:
                 claims=self.api.objects(CLAIMS),
                 node=self.node,
             )
-            allocation = _stamped(found.allocation)
+            allocation = {**found.allocation, "allocationTimestamp": now_text()}
             yield from found.notes
         reserved = [
             *(status.get("reservedFor") or ()),
@@ -232,13 +232,6 @@ class Cluster:
         if found is None:
             raise ClaimError(f"claim {namespace}/{name}", "is gone")
         return ClaimRef(namespace=namespace, name=name, uid=found["metadata"]["uid"])
-
-
-def _stamped(allocation: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An allocation with its time, which the scheduler tells of what it waits for."""
-    if not is_awaited(allocation["devices"]["results"]):
-        return allocation
-    return {**allocation, "allocationTimestamp": now_text()}
 
 
 def _class(name: str, driver: str, kind: str) -> dict[str, Any]:
