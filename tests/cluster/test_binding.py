@@ -13,10 +13,11 @@ import pytest
 
 from berth.errors import HostError
 from tests.cluster.api import Object
+from tests.cluster.bed import Bed
 from tests.cluster.claimforms import request
 from tests.cluster.node import SLICES
 from tests.cluster.pods import phase
-from tests.cluster.site import LAB, LIMIT_S, PodView, Site, device
+from tests.cluster.site import LAB, LIMIT_S, MANIFESTS, PodView, Site, device
 from tests.cluster.test_credentials import (
     TOKEN,
     WITH_TOKEN,
@@ -227,6 +228,30 @@ def test_prepare_waits_where_the_daemon_may_not_tell(site: Site) -> None:
     site.wait_same("why", lambda: "has no carrier" in why(site, pod), True, limit_s=LIMIT_S)
     mend(site, "nic0")
     site.cluster.wait_running(pod.now, limit_s=120)
+
+
+def test_prepare_waits_where_the_gate_is_off(bed: Bed) -> None:
+    """The server drops the conditions: one write, and pods that wait on their node."""
+
+    with bed.cluster(gates={"DRADeviceBindingConditions": False}) as cluster:
+        for name in ("deviceclasses.yaml", "rbac.yaml"):
+            cluster.api.apply((MANIFESTS / name).read_text())
+        cluster.api.wait("/api/v1/namespaces/default/serviceaccounts/default", bool)
+        site = Site(cluster, cluster.node("1.37+2.4"), "default")
+        site.node.write(TOKEN, make_token(site))
+        site.node.add_nic("nic0")
+        cut(site, "nic0")
+        site.open(LINK_UP, nics=(), offers=[device("nic0")])
+        site.wait_log("stored a slice otherwise than it was sent")
+        assert published(site) == {device("nic0"): []}
+
+        site.claim("user")
+        pod = site.create("user", "user")
+        pod.wait(lambda now: now["spec"].get("nodeName"), what="bound")
+        site.wait_same("why", lambda: "has no carrier" in why(site, pod), True, limit_s=LIMIT_S)
+        mend(site, "nic0")
+        site.cluster.wait_running(pod.now, limit_s=120)
+        assert len(site.log_lines("slices written")) == 1
 
 
 def test_group_is_left_out_where_the_daemon_may_not_tell(site: Site) -> None:

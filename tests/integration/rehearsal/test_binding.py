@@ -105,6 +105,8 @@ async def test_nic_that_gets_no_carrier_in_time_is_given_up_for_another(stages: 
     taints = {name: one.get("taints") for name, one in stage.cluster.devices().items()}
     assert [taint["key"] for taint in taints[NIC] or ()] == ["berth.dev/not-ready"]
 
+    assert NIC in str((await ask(stage, "devices"))["warnings"])
+
     running = await start(stage, pod)
 
     (ref,) = stage.cluster.claims_of(pod).values()

@@ -140,6 +140,14 @@ class Waits:
             driver=self._driver,
         )
 
+    def remarks(self) -> tuple[str, ...]:
+        """What an operator should know of devices that were given up, one sentence each."""
+        return tuple(
+            f"{name} was given up by a claim, since it was not ready: others are kept from it "
+            "until it is, or for rest_s of its group"
+            for name in sorted(self.rests.get())
+        )
+
     def left_out(self, inventory: Inventory) -> Mapping[str, str]:
         """Devices that are not to be offered now, by name, and why."""
         return left_out(inventory, self._demands.get()) if self.able.get() is False else {}

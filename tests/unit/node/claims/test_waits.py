@@ -106,6 +106,9 @@ async def test_device_is_given_up_when_its_time_is_over(
     scene.hear()
     await trio.sleep(200)
     assert scene.waits.rests.get() == scene.asks.wanted[WHO] == {FAST}
+    assert [remark.partition(",")[0] for remark in scene.waits.remarks()] == [
+        f"{FAST} was given up by a claim"
+    ]
     await trio.sleep(100)
     await wait_all_tasks_blocked()
     assert (scene.waits.rests.get(), scene.asks.wanted[WHO]) == (frozenset(), frozenset())
