@@ -75,9 +75,9 @@ def test_quarantine_holds_an_unshared_parent_whatever_its_facts() -> None:
 def test_quarantine_holds_a_device_whose_conditions_were_dropped() -> None:
     """Where its group forbids to give it to pods before it is ready; another is given as it is."""
 
-    asks = {"binding": ("berth.dev/ready",), "failure": ("berth.dev/failed",)}
-    strict = attrs.evolve(nic(1), **asks, only_awaited=True)
-    lenient = attrs.evolve(nic(2), **asks)
+    ready, failed = ("berth.dev/ready",), ("berth.dev/failed",)
+    strict = attrs.evolve(nic(1), binding=ready, failure=failed, only_awaited=True)
+    lenient = attrs.evolve(nic(2), binding=ready, failure=failed)
     devices = {device.name: device for device in (strict, lenient)}
     wanted = attrs.evolve(sent(), devices=tuple(map(device_json, devices.values())))
     stored = attrs.evolve(wanted, devices=(device_json(nic(1)), device_json(nic(2))))

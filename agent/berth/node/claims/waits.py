@@ -47,8 +47,9 @@ from berth.runtime.logs import get_log
 WHO: Final = "bind"
 """Who wants to know of claims, and waits for devices."""
 
-DECIDE_S: Final = 5.0
-"""How long after a start the first list of claims is waited for, before devices are published."""
+DECIDE_S: Final = 60.0
+"""How long the first list of claims is waited for, before devices are published: a large cluster
+has many, and whoever publishes without conditions first writes every slice twice."""
 
 _AT_ONCE: Final = Answer(ready=True, reason="NothingAwaited", message="its group waits for nothing")
 _log = get_log(__name__)
@@ -123,6 +124,7 @@ class Waits:
         self._noted: dict[str, str] = {}
         self._until_s: dict[str, float] = {}
         self._listed = False
+        self._asked = trio.Event()
         self._stirred = trio.Event()
 
     @property
@@ -163,9 +165,10 @@ class Waits:
                 self._records.changes,
                 self._demands,
                 self._status.able,
+                self._allocations.denied,
             ):
                 nursery.start_soon(self._follow, news)
-            nursery.start_soon(self._give_up_deciding)
+            nursery.start_soon(self._decide)
             task_status.started()
             while True:
                 due_s = self._step()
@@ -175,6 +178,7 @@ class Waits:
 
     async def wait_decided(self) -> None:
         """Wait until it is known whether the scheduler can be told, where it is to be."""
+        self._asked.set()
         if self._demands.get().groups:
             await self.able.wait_value(lambda able: able is not None)
 
@@ -182,26 +186,31 @@ class Waits:
         async for _ in news.changes():
             self._stirred.set()
 
-    async def _give_up_deciding(self) -> None:
+    async def _decide(self) -> None:
         """Do without claims when they are not to be had: with kubelet's rights for instance."""
         await self._demands.wait_value(lambda demands: bool(demands.groups))
+        await self._asked.wait()
         with trio.move_on_after(DECIDE_S):
             await self.able.wait_value(lambda able: able is not None)
-            return
-        _log.warning(
-            "pods cannot be made to wait for devices before they are bound",
-            reason=self._allocations.trouble.get() or "claims were not listed yet",
-            mend="let the service account list and watch claims, see configs/kubernetes/rbac.yaml",
-        )
-        self.able.set(False)
+        if not self.able.get():
+            _log.warning(
+                "pods cannot be made to wait for devices before they are bound",
+                reason=self._allocations.trouble.get() or "claims were not listed yet",
+                mend="let the service account list and watch claims, see "
+                "configs/kubernetes/rbac.yaml",
+            )
+            self.able.set(False)
 
     def _step(self) -> float:
         """Bring everything up to date; gives when to do it again though nothing is heard."""
         self._allocations.want(WHO, bool(self._demands.get().groups) or bool(self._cases))
         claims, now_s = self._allocations.claims.get(), self._clock()
+        denied = self._allocations.denied.get()
         if claims is None:
+            if denied:
+                self.able.set(False)
             return self._rest(now_s)
-        self.able.set(self._status.able.get())
+        self.able.set(self._status.able.get() and not denied)
         cases = {}
         for uid, claim in claims.items():
             case = self._case(claim, now_s)

@@ -280,16 +280,35 @@ async def test_conditions_are_given_up_with_the_right_to_write_them(
 async def test_claims_that_are_not_heard_of_are_not_waited_for_long(
     scene: Scene, autojump_clock: MockClock
 ) -> None:
-    """Kubelet's own credentials may not list them: devices are offered without conditions."""
+    """From the moment that somebody would publish; a list that comes later is taken."""
 
-    await trio.sleep(DECIDE_S - 1)
+    await trio.sleep(2 * DECIDE_S)
     assert scene.waits.able.get() is None
-
-    await trio.sleep(2)
+    with trio.fail_after(DECIDE_S + 1):
+        await scene.waits.wait_decided()
     assert scene.waits.able.get() is False
     scene.hear()
     await wait_all_tasks_blocked()
     assert scene.waits.able.get() is True
+
+
+async def test_claims_that_may_not_be_seen_are_not_waited_for(
+    scene: Scene, autojump_clock: MockClock
+) -> None:
+    """Kubelet's own credentials may not list them: devices are offered without conditions."""
+
+    scene.allocations.denied.set(True)
+    with trio.fail_after(1):
+        await scene.waits.wait_decided()
+
+    assert scene.waits.able.get() is False
+    scene.allocations.denied.set(False)
+    scene.hear()
+    await wait_all_tasks_blocked()
+    assert scene.waits.able.get() is True
+    scene.allocations.denied.set(True)
+    await wait_all_tasks_blocked()
+    assert scene.waits.able.get() is False
 
 
 async def test_nothing_is_decided_or_watched_where_no_group_waits(
