@@ -14,6 +14,7 @@ import attrs
 from typing_extensions import override
 
 from berth.config.attributes import OwnAttributes
+from berth.config.bind import GenericBind
 from berth.config.decode import Written, key, table, tables
 from berth.config.doors import Door, Inject, resource
 from berth.config.finding import Cursor, toml_text
@@ -263,12 +264,19 @@ class GenericGroup:
     )
     node_cost: NodeCosts = key(COSTS, {}, MEANING)
     health: GenericHealth = table(GenericHealth, "How the devices are watched.")
+    bind: GenericBind = table(
+        GenericBind, "What the binding of a pod waits for, once it was given a device."
+    )
 
     def check(self, cursor: Cursor, written: Written) -> None:
         """Places that need a wildcard, paths that need leave, keys that go with a door."""
         if "match" not in written.at_fault:
             self._check_wildcards(cursor)
             self._check_outside(cursor)
+        if self.bind.is_wanted and self.door is Door.PLUGIN and "door" not in written.at_fault:
+            cursor.at("bind").warn(
+                'is not used with door "plugin": no scheduler waits for a resource'
+            )
         for name in ("resource", "inject"):
             if name in written.given and self.door is Door.DRA and "door" not in written.at_fault:
                 cursor.at(name).warn('is not used with door "dra"')
@@ -298,6 +306,8 @@ class GenericGroup:
         yield from ((("env", name), value) for name, value in self.env.items())
         for number, word in enumerate(self.health.command):
             yield ("health", "command", number), word
+        for number, word in enumerate(self.bind.command):
+            yield ("bind", "command", number), word
 
     def _check_outside(self, cursor: Cursor) -> None:
         if self.allow_outside_dev:

@@ -15,11 +15,12 @@ from typing import Final
 
 import attrs
 
+from berth.config.command import check_program, command_form
 from berth.config.decode import Written, key, table, tables
 from berth.config.finding import Cursor
 from berth.config.forms import Choice, Flag, Several, Text, Whole
 from berth.config.match import DNS_LABEL
-from berth.config.template import WORDS, Places, Template
+from berth.config.template import WORDS, Template
 from berth.config.xid import XidTable
 
 INTERVAL_LIMIT_S: Final = 3600
@@ -31,9 +32,6 @@ COMMAND_TIMEOUT_S: Final = 30
 
 REASON_LIMIT: Final = 63
 """Most bytes of a reason: it is the value of a taint, which is a label value."""
-
-WORDS_LIMIT: Final = 64
-"""Most words of a command."""
 
 
 def _interval(default: int, zero: str = "") -> int:
@@ -180,27 +178,12 @@ class NicHealth(Times):
     )
 
 
-def _program(text: str) -> str | None:
-    parts = text.split("/")
-    clean = len(parts) > 1 and parts[0] == "" and {"", ".", ".."}.isdisjoint(parts[1:])
-    return text if clean and text.isprintable() and len(text.encode()) < 4096 else None
-
-
-def _word(text: str) -> str | None:
-    return text if "\0" not in text and len(text.encode()) <= 4096 else None
-
-
-_COMMAND: Final = Several(
-    item=Places(text=Text(what="text", parse=_word), words=WORDS), most=WORDS_LIMIT, repeats=True
-)
-
-
 @attrs.frozen(kw_only=True)
 class GenericHealth(Times):
     """health of a group of device nodes."""
 
     command: tuple[Template, ...] = key(
-        _COMMAND,
+        command_form(WORDS),
         (),
         "Program that is asked how a device is, and its arguments; no shell reads them. "
         "It exits with 0 for well, 1 for not well, 2 for unknown, and prints why; where it prints "
@@ -212,13 +195,9 @@ class GenericHealth(Times):
         """The program is one file."""
         if not self.command or "command" in written.at_fault:
             return
-        program = self.command[0]
-        if program.places or _program(program.text) is None:
-            cursor.at("command").say(
-                f"begins with {program.text!r}",
-                rule="first stands the absolute path of a program, the same for all devices",
-                mend='write it as ["/usr/local/lib/modem-ok", "{node}"]',
-            )
+        check_program(
+            self.command, cursor.at("command"), example='["/usr/local/lib/modem-ok", "{node}"]'
+        )
 
 
 @attrs.frozen(kw_only=True)

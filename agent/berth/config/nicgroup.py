@@ -15,6 +15,7 @@ import attrs
 
 from berth.config.attributes import OwnAttributes
 from berth.config.bandwidth import BANDWIDTH, MEGABIT
+from berth.config.bind import BindWhen, NicBind
 from berth.config.decode import Written, key, table
 from berth.config.doors import Door, Inject, resource
 from berth.config.finding import Cursor
@@ -225,6 +226,7 @@ class NicGroup:
     )
     node_cost: NodeCosts = key(COSTS, {}, MEANING)
     health: NicHealth = table(NicHealth, "How the NICs are watched, and what counts as sick.")
+    bind: NicBind = table(NicBind, "What the binding of a pod waits for, once it was given a NIC.")
     shared: NicShared = table(NicShared, "How a parent is divided; with mode `shared`.")
 
     def check(self, cursor: Cursor, written: Written) -> None:
@@ -253,6 +255,10 @@ class NicGroup:
         if self.mode is NicMode.VFIO:
             self._check_vfio(cursor, written)
         check_capacities(self.node_cost, self.capacities, cursor)
+        if self.bind.is_wanted and self.door is Door.PLUGIN and "door" not in written.at_fault:
+            cursor.at("bind").warn(
+                'is not used with door "plugin": no scheduler waits for a resource'
+            )
         for field in sorted({*self.claims_may} & {*self.claims_deny}):
             cursor.at("claims_deny").say(
                 f'holds "{field}", which claims_may holds as well', mend="drop one of the two"
@@ -288,6 +294,12 @@ class NicGroup:
                 f'is "{self.door.value}" with mode "{self.mode.value}"',
                 rule="a claim has its NIC bound to vfio-pci, a resource is what is bound already",
                 mend='write door = "dra", or "plugin" for NICs that you have bound yourself',
+            )
+        if self.bind.when is BindWhen.LINK_UP:
+            cursor.at("bind", "when").say(
+                'is "link-up" with mode "vfio"',
+                rule="what vfio-pci has comes with no link",
+                mend='write when = "command"',
             )
         if self.door is Door.PLUGIN and self.attach is Attach.NRI:
             cursor.at("attach").say(

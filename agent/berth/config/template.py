@@ -58,16 +58,19 @@ class Places(Form[Template]):
     Attributes:
         text: What it must be as a whole, with its places in it.
         words: Places that it may have beside wildcards.
+        wildcards: Whether it may have these.
     """
 
     text: Text[str]
     words: Collection[str] = ()
+    wildcards: bool = True
 
     @property
     @override
     def label(self) -> str:
-        places = [f"{{{word}}}" for word in (*self.words, 1)]
-        return f"{self.text.what}; {listed(places)} … are filled in"
+        words = (*self.words, *((1,) if self.wildcards else ()))
+        places = listed([f"{{{word}}}" for word in words])
+        return f"{self.text.what}; {places}{' …' if self.wildcards else ''} are filled in"
 
     @override
     def read(self, value: object, cursor: Cursor) -> Template | None:
@@ -77,12 +80,14 @@ class Places(Form[Template]):
         template = Template(text)
         unknown = [place for place in template.places if not self._is_known(place)]
         for place in unknown:
-            places = listed([f"{{{word}}}" for word in self.words] + ["{1} to {9}"])
+            numbers = ["{1} to {9}"] if self.wildcards else []
+            places = listed([f"{{{word}}}" for word in self.words] + numbers)
             cursor.say(f"holds {{{place}}}", rule=f"what is filled in here is {places}")
         return None if unknown else template
 
     def _is_known(self, place: str) -> bool:
-        return place in self.words or (len(place) == 1 and place in "123456789")
+        numbered = self.wildcards and len(place) == 1 and place in "123456789"
+        return place in self.words or numbered
 
 
 def placed(parse: Callable[[str], str | None]) -> Callable[[str], str | None]:

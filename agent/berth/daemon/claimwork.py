@@ -9,6 +9,7 @@ from berth.config.schema import Config
 from berth.daemon.holdings import Holdings
 from berth.metadata.store import MetadataStore
 from berth.nic.config.group import policies_of
+from berth.node.claims.allocations import Allocations
 from berth.node.claims.arrivals import Arrivals
 from berth.node.claims.claims import Claims
 from berth.node.claims.drafting import Settings
@@ -17,9 +18,13 @@ from berth.node.claims.handout import Handout
 from berth.node.claims.recovery import Recovery
 from berth.node.claims.reservation import Reservation
 from berth.node.claims.status import ClaimStatus
+from berth.node.claims.unwaited import Unwaited
+from berth.node.claims.waits import Waits
 from berth.node.gateway import Gateway
 from berth.node.health.inquiry import Inquiry
 from berth.node.views import Troubles
+from berth.node.watches.readiness import ReadinessWatch
+from berth.readiness.demands import Demands
 from berth.runtime.latest import Latest
 
 
@@ -29,8 +34,14 @@ class ClaimWork:
     Args:
         inquiry: Tells how devices are.
         told: Told the devices of whose health a claim's status said something new.
+        allocations: Tells which claims have devices here.
         closed: Why no hook would move a NIC into a pod now; empty while one would.
         boot_id: Of this boot.
+
+    Attributes:
+        demands: What groups want to be waited for before a pod is bound.
+        readiness: Asks devices whether they are ready.
+        waits: Waits for them.
     """
 
     def __init__(
@@ -41,6 +52,7 @@ class ClaimWork:
         inquiry: Inquiry,
         told: Callable[[Iterable[str]], object],
         api: Gateway,
+        allocations: Allocations,
         closed: Latest[str],
         troubles: Troubles,
         boot_id: str,
@@ -49,6 +61,7 @@ class ClaimWork:
         self.cdi = held.cdi
         self.metadata = MetadataStore(driver, config.kubelet.root)
         self.handout = Handout(self.cdi, self.metadata)
+        self.demands = Latest(Demands.of(config))
         self.status = ClaimStatus(
             api,
             driver=driver,
@@ -56,6 +69,23 @@ class ClaimWork:
             records=held.records,
             inquiry=inquiry,
             told=told,
+            waits=lambda: bool(self.demands.get().groups),
+        )
+        self.readiness = ReadinessWatch(
+            inventory=held.discovery.inventory,
+            commands=held.stock.binders,
+            demands=self.demands,
+        )
+        self.waits = Waits(
+            driver=driver,
+            allocations=allocations,
+            status=self.status,
+            asks=self.readiness,
+            inventory=held.discovery.inventory,
+            inquiry=inquiry,
+            records=held.records,
+            demands=self.demands,
+            troubles=troubles,
         )
         home = Ways(held.bindings, held.nics)
         self.ending = Ending(
@@ -81,6 +111,9 @@ class ClaimWork:
                 troubles=troubles,
                 end=self.ending.end,
                 inquiry=inquiry,
+                unwaited=Unwaited(
+                    self.readiness, inventory=held.discovery.inventory, demands=self.demands
+                ),
             ),
             ending=self.ending,
             papers=self.handout,

@@ -169,7 +169,7 @@ class Operator:
         """What is to be known of the slices on the server, and of how devices are watched."""
         publisher = self._parts.publisher.get()
         slices = publisher.statistics().remarks if publisher is not None else ()
-        return (*slices, *self._parts.care.remarks())
+        return (*slices, *self._parts.care.remarks(), *self._parts.work.waits.remarks())
 
     async def _holds(self, _request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:
         held, records = self._parts.held, await self._records()

@@ -43,6 +43,7 @@ from berth.node.views import Troubles
 from berth.nri.hooks import PodHooks
 from berth.nri.isolation import Isolation
 from berth.nri.plugin import CONNECTING, PluginState
+from berth.readiness.demands import Demands
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.latest import Latest
 
@@ -91,6 +92,7 @@ class Parts:
             inquiry=self.inquiry,
             told=self.told(CLAIM),
             api=self.gateway,
+            allocations=self.allocations,
             closed=self.closed,
             troubles=self.troubles,
             boot_id=boot_id,
@@ -197,6 +199,7 @@ class Parts:
             health=config.health,
         )
         self.work.claims.reload(policies_of(config.nic.groups))
+        self.work.demands.set(Demands.of(config))
         self.held.reload(config)
         self.care.reload(self.config)
         self.inquiry.settings.set(_rules(self.config))

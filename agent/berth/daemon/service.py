@@ -13,7 +13,7 @@ import signal
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -41,6 +41,7 @@ from berth.node.ledger import Hold
 from berth.nri.plugin import Plugin as NriPlugin
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.files import Folder
+from berth.runtime.latest import Latest
 from berth.runtime.listeners import sweep_private_sockets
 from berth.runtime.logs import get_log
 from berth.runtime.supervisor import Plugin, Supervisor
@@ -177,6 +178,8 @@ class Daemon:
             await nursery.start(self._parts.held.lent.run)
             await nursery.start(self._parts.work.ending.run)
             await nursery.start(self._parts.work.status.run)
+            await nursery.start(self._parts.work.readiness.run)
+            await nursery.start(self._parts.work.waits.run)
             await nursery.start(self._parts.hooks.run)
             nursery.start_soon(self._parts.held.marks.run)
             nursery.start_soon(self._settle_door)
@@ -248,7 +251,8 @@ class Daemon:
         await self._parts.dra.wait_kubelet()
         # A restart must not take out of the slices for a moment what was in them.
         await self._offering.settled.wait()
-        offered = Offered(self._parts.held.discovery.inventory, self._parts.inquiry)
+        waits = self._parts.work.waits
+        offered = Offered(self._parts.held.discovery.inventory, self._parts.inquiry, marks=waits)
         publisher = Publisher(
             api=self._parts.gateway,
             driver=self._parts.config.dra.driver,
@@ -280,10 +284,20 @@ class Daemon:
         return ClaimQuery(driver=self._parts.config.dra.driver, pools=pools_of(self._choice().name))
 
     async def _follow_refusals(self, publisher: Publisher) -> None:
-        async for refusals in publisher.refusals.changes():
-            self._parts.held.discovery.refuse(
-                {name: refusal.exclusion.detail for name, refusal in refusals.items()}
-            )
+        """Keep from claims what the server does not take, and what must not be without waiting."""
+        discovery, waits = self._parts.held.discovery, self._parts.work.waits
+        news: tuple[Latest[Any], ...] = (publisher.refusals, discovery.inventory, *waits.news)
+
+        async def follow(latest: Latest[Any]) -> None:
+            async for _ in latest.changes():
+                refused = {
+                    name: why.exclusion.detail for name, why in publisher.refusals.get().items()
+                }
+                discovery.refuse({**waits.left_out(discovery.inventory.get()), **refused})
+
+        async with trio.open_nursery() as nursery:
+            for latest in news:
+                nursery.start_soon(follow, latest)
 
     async def _follow_kubelet(self, publisher: Publisher) -> None:
         """A kubelet that came again may have other gates; its Node tells so a moment later."""

@@ -2,8 +2,9 @@
 
 A refusal (422) names the devices by path; such a device is left out until its facts change. A
 shared parent whose ``allowMultipleAllocations`` was dropped would be given to one pod as a whole,
-and a form of a GPU whose ``consumesCounters`` was dropped beside the other form; they are left out
-for as long as they need the field.
+and a form of a GPU whose ``consumesCounters`` was dropped beside the other form; a device without
+``bindingConditions`` would be given to pods before it is ready, which its group may forbid. They
+are left out for as long as they need the field.
 
 Source: network.md §2.1, §2.3; KC §4.5.
 """
@@ -20,7 +21,7 @@ from typing_extensions import Self
 from berth.errors import KubeError
 from berth.features.registry import BY_KEY
 from berth.features.states import FeatureStates
-from berth.kube.slices import Slice
+from berth.kube.slices import READY, Slice
 from berth.model.device import Device, Exclusion
 
 REASON: Final = "unpublishable"
@@ -32,10 +33,15 @@ SHARING: Final = "allowMultipleAllocations"
 COUNTING: Final = "consumesCounters"
 """Field by which the scheduler keeps forms of one thing apart."""
 
-_FEATURES: Final = {SHARING: "consumable-capacity", COUNTING: "partitionable-devices"}
+_FEATURES: Final = {
+    SHARING: "consumable-capacity",
+    COUNTING: "partitionable-devices",
+    READY: "binding-conditions",
+}
 _NEEDS: Final[Mapping[str, Callable[[Device], bool]]] = {
     SHARING: lambda device: device.shared,
     COUNTING: lambda device: device.only_counted,
+    READY: lambda device: device.only_awaited,
 }
 
 _PATH: Final = re.compile(r"spec\.devices\[(?P<index>\d+)\]")
@@ -148,7 +154,7 @@ def dropped_in(sent: Slice, got: Slice, devices: Mapping[str, Device]) -> tuple[
 
 
 def _needed(device: Device) -> tuple[str, ...]:
-    """Fields without which a device would be given to more than one, or to one too many."""
+    """Fields without which a device would be given to one too many, or too soon."""
     return tuple(field for field, needs in _NEEDS.items() if needs(device))
 
 

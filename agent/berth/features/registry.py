@@ -106,7 +106,9 @@ FEATURES: Final = (
         title="Pods that are bound only once their device says that it is ready",
         gate="DRADeviceBindingConditions",
         stages=since(v1_34=_ALPHA, v1_36=_BETA),
+        config="bind of a group",
         proof=("bindingConditions", "bindingFailureConditions", "bindsToNode"),
+        test="test_binding.py::test_pod_is_bound_when_its_nic_has_carrier",
     ),
     Feature(
         key="list-attributes",

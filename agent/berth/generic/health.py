@@ -82,10 +82,15 @@ class Answer:
     complained: bytes = b""
 
 
-def command_findings(program: str, answer: Answer) -> tuple[Finding, ...] | str:
+def command_findings(
+    program: str, answer: Answer, *, well: str = "well"
+) -> tuple[Finding, ...] | str:
     """What a command's answer comes to: findings, or why it does not know.
 
     One that prints nothing may have put its reason into the last line of its error output.
+
+    Args:
+        well: What it is asked about.
     """
     said = _words(answer.said) or _words(answer.complained.strip().rpartition(b"\n")[2])
     if answer.late_s is not None:
@@ -95,7 +100,7 @@ def command_findings(program: str, answer: Answer) -> tuple[Finding, ...] | str:
     elif answer.status == _UNKNOWN:
         return said or f"{program} says that it does not know"
     elif answer.status == _NOT_WELL:
-        told = said or f"{program} says that it is not well"
+        told = said or f"{program} says that it is not {well}"
         said = ""
     elif answer.status < 0:
         told = f"{program} was ended by signal {_signal(-answer.status)}"

@@ -5,7 +5,7 @@ Source: GH §4, §5.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -14,6 +14,7 @@ from berth.config.doors import settled
 from berth.config.finding import toml_text
 from berth.config.forms import listed
 from berth.config.generic import GenericGroup
+from berth.config.template import Template
 from berth.generic.attributes import TYPE, attributes, neutral
 from berth.generic.edits import Given, Subject, admin_edits, edits, given
 from berth.generic.identity import (
@@ -55,10 +56,12 @@ class GenericSurvey:
         memory: For the next survey.
         costs: By identity: what it costs the node of its own resources, where it costs any.
         commands: By identity: the command that is asked how a device is, and its arguments.
+        binders: By identity: the one that is asked whether it is ready.
     """
 
     peripherals: tuple[Peripheral, ...] = ()
     commands: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    binders: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     warnings: tuple[str, ...] = ()
     memory: Memory = attrs.field(factory=Memory)
     costs: Mapping[str, NodeCosts] = attrs.field(factory=dict)
@@ -100,9 +103,8 @@ def survey(
     ]
     return GenericSurvey(
         peripherals=_within_lists(sorted(peripherals, key=lambda each: each.name)),
-        commands={
-            subject.identity: command for subject in subjects if (command := _command(subject))
-        },
+        commands=_commands(subjects, lambda group: group.health.command),
+        binders=_commands(subjects, lambda group: group.bind.command),
         warnings=tuple(_warnings(scan, groups, fitting, subjects, peripherals)),
         memory=after,
         costs={one.identity: one.group.node_cost for one in subjects if one.group.node_cost},
@@ -211,8 +213,15 @@ def _refused(
     return refusal(subject.node, subject.group)
 
 
-def _command(subject: Subject) -> tuple[str, ...]:
-    return tuple(word.filled(subject.values) for word in subject.group.health.command)
+def _commands(
+    subjects: Iterable[Subject], command: Callable[[GenericGroup], Sequence[Template]]
+) -> Mapping[str, tuple[str, ...]]:
+    """A command of each device whose group has one, by identity."""
+    return {
+        subject.identity: tuple(word.filled(subject.values) for word in words)
+        for subject in subjects
+        if (words := command(subject.group))
+    }
 
 
 def _keys(subject: Subject, nodes: Iterable[Given]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from berth.kube import fields
 from berth.kube.api import ClaimQuery
-from berth.kube.claims import claim_ref_from_json, consumer_from_json
+from berth.kube.claims import claim_ref_from_json, consumer_from_json, tolerations
 from berth.model.allocation import AllocatedClaim, AllocatedDevice
 
 
@@ -32,6 +32,7 @@ def allocated_claim(value: Mapping[str, Any], query: ClaimQuery) -> AllocatedCla
         ref=claim_ref_from_json(value),
         devices=devices,
         consumers=tuple(map(consumer_from_json, fields.mappings(status, "reservedFor"))),
+        allocated_at=fields.text(allocation, "allocationTimestamp"),
     )
 
 
@@ -46,6 +47,7 @@ def _devices(devices: Mapping[str, Any], query: ClaimQuery) -> Iterator[Allocate
                 device=fields.text(result, "device"),
                 share_id=fields.text(result, "shareID") or None,
                 consumed={name: fields.text(consumed, name) for name in consumed},
+                tolerations=tolerations(result),
                 admin_access=result.get("adminAccess") is True,
                 skips=fields.texts(result, "skipNodeOperations"),
                 binding_conditions=fields.texts(result, "bindingConditions"),

@@ -59,6 +59,7 @@ def claim_from_json(value: Any, *, driver: str) -> Claim:
         ),
         pod_claim_name=_pod_claim_name(value),
         nodes=_nodes(fields.mapping(allocation, "nodeSelector")),
+        awaited=frozenset(_awaited(devices, driver)),
     )
 
 
@@ -85,9 +86,15 @@ def _results(devices: Mapping[str, Any], driver: str) -> Iterator[DeviceResult]:
                 device=fields.text(result, "device"),
                 share_id=fields.text(result, "shareID") or None,
                 consumed=_consumed(result),
-                tolerations=_tolerations(result),
+                tolerations=tolerations(result),
                 admin_access=result.get("adminAccess") is True,
             )
+
+
+def _awaited(devices: Mapping[str, Any], driver: str) -> Iterator[str]:
+    for result in fields.mappings(devices, "results"):
+        if fields.text(result, "driver") == driver and fields.texts(result, "bindingConditions"):
+            yield fields.text(result, "device")
 
 
 def _request(result: Mapping[str, Any]) -> str:
@@ -103,7 +110,7 @@ def _consumed(result: Mapping[str, Any]) -> Mapping[str, str]:
     return {name: fields.text(consumed, name) for name in consumed}
 
 
-def _tolerations(result: Mapping[str, Any]) -> tuple[str, ...]:
+def tolerations(result: Mapping[str, Any]) -> tuple[str, ...]:
     """Keys alone: a value or an effect that narrows a toleration is the scheduler's business.
 
     Refusing at prepare what the scheduler has let through would hold the pod for ever.

@@ -27,6 +27,9 @@ GROUPS: Final = "compatibilityGroups"
 COSTS: Final = "nodeAllocatableResources"
 """Field of a device; with its feature gate off a server drops it."""
 
+READY: Final = "bindingConditions"
+"""Field that tells what a pod's binding waits for; with its feature gate off a server drops it."""
+
 _OWN: Final = frozenset(
     {"driver", "pool", "nodeName", "devices", "sharedCounters", "partitionTypeAttribute"}
 )
@@ -172,6 +175,9 @@ def device_json(device: Device) -> dict[str, Any]:
         ]
     if device.costs:
         result[COSTS] = {name: _cost_json(cost) for name, cost in sorted(device.costs.items())}
+    if device.binding:
+        result[READY] = list(device.binding)
+        result["bindingFailureConditions"] = list(device.failure)
     return result
 
 

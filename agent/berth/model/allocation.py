@@ -21,6 +21,7 @@ class AllocatedDevice:
         request: ``request`` or ``request/subrequest`` of a prioritized list.
         share_id: Set when the device may be allocated several times.
         consumed: Consumed capacity, quantities as the server wrote them.
+        tolerations: Keys of the taints that the claim tolerates; ``""`` tolerates all.
         admin_access: The claim only looks at the device.
         skips: ``skipNodeOperations`` of its slice when it was allocated; words that we do not know
             are kept.
@@ -33,6 +34,7 @@ class AllocatedDevice:
     device: str
     share_id: str | None = None
     consumed: Mapping[str, str] = attrs.field(factory=dict)
+    tolerations: tuple[str, ...] = ()
     admin_access: bool = False
     skips: tuple[str, ...] = ()
     binding_conditions: tuple[str, ...] = ()
@@ -46,8 +48,11 @@ class AllocatedClaim:
     Attributes:
         devices: In the order of the allocation.
         consumers: ``status.reservedFor``; empty while no pod uses the claim.
+        allocated_at: When, by the scheduler's clock (RFC 3339); empty where it does not say. It
+            tells an allocation from the one before.
     """
 
     ref: ClaimRef
     devices: tuple[AllocatedDevice, ...]
     consumers: tuple[Consumer, ...] = ()
+    allocated_at: str = ""

@@ -114,6 +114,7 @@ class Claim:
         pod_claim_name: The pod's own name for a claim made from a template, else ``None``; decides
             the metadata path in the container.
         nodes: Node names that the allocation is bound to; empty when it is not bound by name.
+        awaited: Names of our devices that the scheduler has waited for before it bound the pod.
     """
 
     ref: ClaimRef
@@ -122,6 +123,7 @@ class Claim:
     consumers: tuple[Consumer, ...] = ()
     pod_claim_name: str | None = None
     nodes: tuple[str, ...] = ()
+    awaited: frozenset[str] = frozenset()
 
 
 @attrs.frozen(kw_only=True)

@@ -115,6 +115,10 @@ class Device:
         costs: What it costs the node of its own resources while it is allocated.
         claimed: A claim has it, so it stays published where no taint can keep others from it.
         lists: Attributes that its slice tells as lists, in place of their single values.
+        binding: Types of the conditions that must hold of it before a pod that was given it is
+            bound.
+        failure: Types of those by which a claim's devices are given up; none without the others.
+        only_awaited: It is not published where the server drops them.
     """
 
     name: str
@@ -131,6 +135,9 @@ class Device:
     costs: NodeCosts = attrs.field(factory=dict)
     claimed: bool = False
     lists: Mapping[str, Values] = attrs.field(factory=dict)
+    binding: tuple[str, ...] = ()
+    failure: tuple[str, ...] = ()
+    only_awaited: bool = False
 
 
 class NicKind(Enum):

@@ -58,6 +58,10 @@ class Inventory:
         """Every device, offered or not."""
         return (*self.peripherals, *self.nics)
 
+    def seen(self, name: str) -> Peripheral | Nic | None:
+        """The device of that slice name, offered or not."""
+        return self.nic_by_name.get(name) or self.peripheral_by_name.get(name)
+
     @property
     def pluggable(self) -> tuple[Peripheral, ...]:
         """What the device plugin may hand out, of whatever sort."""

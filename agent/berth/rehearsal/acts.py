@@ -177,8 +177,8 @@ class Acts:
         with self._named("scheduled"):
             self._admit_objects()
             name, notes = self._stage.cluster.schedule(manifest)
+            await checks.bound(self._stage, name)
             pod = self._stage.pods.found(name)
-            await trio.lowlevel.checkpoint()
             given = [
                 f"{ref.name} has {result['device']} for request {result['request']}"
                 for ref in pod.claims.values()

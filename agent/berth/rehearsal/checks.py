@@ -17,6 +17,7 @@ from berth.cdi.store import FOLDER as CDI_FOLDER
 from berth.errors import HostError
 from berth.rehearsal.iproute import LinkFacts, link_facts
 from berth.rehearsal.pods import Pod
+from berth.rehearsal.sandbox import PodName
 from berth.rehearsal.stage import Stage
 from berth.rehearsal.standins import StandIn
 from berth.runtime.threads import run_in_thread
@@ -35,6 +36,26 @@ async def holds(condition: Callable[[], Awaitable[bool]], limit_s: float = LIMIT
                 return True
             await trio.sleep(_POLL_S)
     return False
+
+
+async def bound(stage: Stage, pod: PodName) -> None:
+    """Wait until a scheduled pod is bound: at once, unless its devices are waited for.
+
+    Raises:
+        HostError: It is not within the limit.
+        ClaimError: Its claim was given up, and no other device is there for it.
+    """
+
+    async def is_bound() -> bool:
+        await trio.lowlevel.checkpoint()
+        return stage.cluster.bind(pod)
+
+    if not await holds(is_bound):
+        raise HostError(
+            f"pod {pod}",
+            f"was not bound within {LIMIT_S:.0f} s, since its devices are not ready",
+            mend="stand-ins are ready when what `bind` of their group waits for holds of them",
+        )
 
 
 async def published(stage: Stage, links: Sequence[StandIn]) -> Mapping[str, Mapping[str, Any]]:

@@ -15,8 +15,10 @@ from typing import Any, Final
 from berth.errors import ClaimError
 from berth.kube.claims import POD_CLAIM_NAME
 from berth.model.claim import ClaimRef
+from berth.node.claims.status import now_text
 from berth.rehearsal.apiserver.resources import CLAIMS, CLASSES, NODES, PODS, SLICES
 from berth.rehearsal.apiserver.server import ApiServer
+from berth.rehearsal.awaited import Readiness, readiness_of
 from berth.rehearsal.sandbox import PodName
 from berth.rehearsal.scheduler import allocate
 
@@ -59,7 +61,7 @@ class Cluster:
         self.api.put(CLAIMS, _in_namespace(claim))
 
     def schedule(self, pod: Mapping[str, Any]) -> tuple[PodName, tuple[str, ...]]:
-        """Create a pod, make and allocate its claims, and bind it to the node.
+        """Create a pod, make and allocate its claims, and bind it to the node if that may be.
 
         Returns:
             The pod, and what could not be judged while devices were chosen.
@@ -78,9 +80,32 @@ class Cluster:
             notes += self._give(claim, name)
             made = claim["metadata"]["name"]
             statuses.append({"name": entry["name"], "resourceClaimName": made})
-        bound = {"spec": {"nodeName": self.node}, "status": {"resourceClaimStatuses": statuses}}
-        self.api.patch(PODS, name.name, bound, name.namespace)
+        status = {"status": {"resourceClaimStatuses": statuses}}
+        self.api.patch(PODS, name.name, status, name.namespace)
+        self.bind(name)
         return name, tuple(notes)
+
+    def bind(self, pod: PodName) -> bool:
+        """Bind a pod if all its devices are ready, as the scheduler looks again and again.
+
+        A claim that was given up is allocated anew.
+
+        Returns:
+            Whether it is bound now.
+
+        Raises:
+            ClaimError: There is no such pod, or no device for it any more.
+        """
+        claims = [self.claim(ref) for ref in self.claims_of(pod).values()]
+        for claim in claims:
+            if readiness_of(claim) is Readiness.FAILED:
+                self._release(claim, pod)
+                found = self.api.get(CLAIMS, claim["metadata"]["name"], pod.namespace)
+                list(self._give(found or claim, pod))
+        if any(readiness_of(claim) is not Readiness.READY for claim in claims):
+            return False
+        self.api.patch(PODS, pod.name, {"spec": {"nodeName": self.node}}, pod.namespace)
+        return True
 
     def claims_of(self, pod: PodName) -> Mapping[str, ClaimRef]:
         """A pod's claims, by the pod's own names for them.
@@ -179,7 +204,7 @@ class Cluster:
                 claims=self.api.objects(CLAIMS),
                 node=self.node,
             )
-            allocation = found.allocation
+            allocation = {**found.allocation, "allocationTimestamp": now_text()}
             yield from found.notes
         reserved = [
             *(status.get("reservedFor") or ()),

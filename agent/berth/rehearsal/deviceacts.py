@@ -110,7 +110,7 @@ class DeviceActs:
         name = _name(offers[0], "by-claim")
         with self._named("scheduled"):
             cluster.add_claim(_claim(name, offers[0], cluster.driver))
-            pod = self._scheduled(pod_using(name, {"resourceClaimName": name}))
+            pod = await self._scheduled(pod_using(name, {"resourceClaimName": name}))
             (ref,) = pod.claims.values()
             (result,) = cluster.results(ref)
             chosen = [one for one in offers if one.name == result["device"]]
@@ -145,7 +145,7 @@ class DeviceActs:
     async def _by_resource(self, offers: Sequence[Offer], records: int) -> tuple[Pod, Offer]:
         stage, resource = self._stage, offers[0].resource
         with self._named("allocated"):
-            pod = self._scheduled(_asking(_name(offers[0], "by-resource"), resource))
+            pod = await self._scheduled(_asking(_name(offers[0], "by-resource"), resource))
             try:
                 await stage.pods.admit(pod, stage.devices)
             except BerthError as error:
@@ -181,8 +181,9 @@ class DeviceActs:
             devices = ", ".join(offer.name for _, offer in given)
             self._report.stage("freed", f"{devices}: no record is left, others can have it")
 
-    def _scheduled(self, manifest: Mapping[str, Any]) -> Pod:
+    async def _scheduled(self, manifest: Mapping[str, Any]) -> Pod:
         name, _ = self._stage.cluster.schedule(manifest)
+        await checks.bound(self._stage, name)
         self._report.say(f"\npod {name}")
         self._report.mark()
         return self._stage.pods.found(name)

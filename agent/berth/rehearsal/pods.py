@@ -87,11 +87,14 @@ class Pods:
         """A scheduled pod, as kubelet hears of it: with its claims checked.
 
         Raises:
-            ClaimError: The pod or a claim is gone, or a claim is not reserved for the pod.
+            ClaimError: The pod or a claim is gone, it is not bound to the node, or a claim is not
+                reserved for it.
         """
         stored = self._cluster.api.get(PODS, name.name, name.namespace)
         if stored is None:
             raise ClaimError(f"pod {name}", "is not there")
+        if not stored["spec"].get("nodeName"):
+            raise ClaimError(f"pod {name}", "is not bound to a node yet")
         claims = self._cluster.claims_of(name)
         for ref in claims.values():
             reserved = self._cluster.claim(ref)["status"].get("reservedFor") or ()

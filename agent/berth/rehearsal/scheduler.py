@@ -358,6 +358,9 @@ def _result(grant: _Grant) -> dict[str, Any]:
         }
     if ask.body.get("tolerations"):
         result["tolerations"] = ask.body["tolerations"]
+    for key in ("bindingConditions", "bindingFailureConditions"):
+        if offer.device.get(key):
+            result[key] = offer.device[key]
     return result
 
 

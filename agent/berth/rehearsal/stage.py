@@ -18,6 +18,7 @@ from berth.config.finding import toml_text
 from berth.dra.registration import Places
 from berth.errors import LocalProtocolError
 from berth.rehearsal.apiserver.callers import Caller, Role
+from berth.rehearsal.apiserver.gates import GATES_1_37
 from berth.rehearsal.apiserver.server import ApiServer, kubeconfig_json
 from berth.rehearsal.child import Berthd
 from berth.rehearsal.cluster import Cluster
@@ -50,6 +51,7 @@ class Setting:
             that a pod has ended.
         with_kubelet: Kubelet runs from the beginning.
         with_nri: The runtime has NRI switched on from the beginning.
+        gates: Feature gates of the API server that are open.
     """
 
     config: Mapping[str, Any]
@@ -61,6 +63,7 @@ class Setting:
     kubelet_age_s: float = 0.0
     with_kubelet: bool = True
     with_nri: bool = True
+    gates: frozenset[str] = GATES_1_37
 
 
 class Stage:
@@ -74,7 +77,7 @@ class Stage:
         self.world = World()
         # Its rights are those of rbac.yaml with the driver's name in it, as that file asks for.
         account = Caller(name=ACCOUNT, role=Role.ACCOUNT, node=NODE, driver=setting.driver)
-        self.api = ApiServer(tokens={TOKEN: account})
+        self.api = ApiServer(gates=setting.gates, tokens={TOKEN: account})
         self.cluster = Cluster(self.api, node=NODE, driver=setting.driver)
         self.runtime = setting.runtime
         self.pods = Pods(self.cluster, self.runtime)

@@ -70,13 +70,13 @@ async def start_pod(stage: Stage, name: str, **parameters: Any) -> Pod:
     return await stage.pods.start(schedule(stage, name, **parameters), stage.kubelet)
 
 
-async def ask(stage: Stage, verb: str) -> Mapping[str, Any]:
+async def ask(stage: Stage, verb: str, **fields: Any) -> Mapping[str, Any]:
     """What the daemon answers to the operator's command."""
 
     def work() -> Mapping[str, Any]:
         client = ControlClient(stage.world.runtime)
         try:
-            return client.ask(verb)
+            return client.ask(verb, **fields)
         finally:
             client.close()
 

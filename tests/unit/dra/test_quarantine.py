@@ -72,6 +72,25 @@ def test_quarantine_holds_an_unshared_parent_whatever_its_facts() -> None:
     assert held.admits(nic(1))
 
 
+def test_quarantine_holds_a_device_whose_conditions_were_dropped() -> None:
+    """Where its group forbids to give it to pods before it is ready; another is given as it is."""
+
+    ready, failed = ("berth.dev/ready",), ("berth.dev/failed",)
+    strict = attrs.evolve(nic(1), binding=ready, failure=failed, only_awaited=True)
+    lenient = attrs.evolve(nic(2), binding=ready, failure=failed)
+    devices = {device.name: device for device in (strict, lenient)}
+    wanted = attrs.evolve(sent(), devices=tuple(map(device_json, devices.values())))
+    stored = attrs.evolve(wanted, devices=(device_json(nic(1)), device_json(nic(2))))
+
+    (refusal,) = dropped_in(wanted, stored, devices)
+    held = Quarantine().with_refusals([refusal])
+
+    assert "DRADeviceBindingConditions" in refusal.exclusion.detail
+    assert not held.admits(attrs.evolve(strict, attributes={"mtu": 1}))
+    assert held.admits(attrs.evolve(strict, only_awaited=False))
+    assert dropped_in(wanted, wanted, devices) == ()
+
+
 def test_quarantine_holds_a_form_whose_counters_were_dropped() -> None:
     """Both forms of a GPU would be given; a part that needs no counters stays."""
 

@@ -79,6 +79,24 @@ def test_exclusive_device_has_no_capacity_and_no_sharing() -> None:
     assert device_json(plain) == {"name": "nic-1", "attributes": {"type": {"string": "nic"}}}
 
 
+def test_conditions_that_bind_a_pod_are_lists_of_types() -> None:
+    """Both sorts or neither: a server refuses one alone."""
+
+    awaited = Device(
+        name="n",
+        identity="i",
+        type="nic",
+        group="g",
+        attributes={},
+        binding=("berth.dev/ready",),
+        failure=("berth.dev/failed",),
+    )
+
+    told = device_json(awaited)
+    assert told["bindingConditions"] == ["berth.dev/ready"]
+    assert told["bindingFailureConditions"] == ["berth.dev/failed"]
+
+
 def test_counters_are_quantities_below_their_set() -> None:
     """What a device draws and what there is are written in the same form."""
 

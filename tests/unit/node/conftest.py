@@ -15,6 +15,7 @@ from berth.node.claims.arrivals import Arrivals
 from berth.node.claims.claims import Claims
 from berth.node.claims.ending import Ending
 from berth.node.claims.reservation import Reservation
+from berth.node.claims.unwaited import Unwaited
 from berth.node.holders.nicholders import NicHolders
 from berth.node.ledger import Ledger
 from berth.node.records.record import ClaimRecord
@@ -48,11 +49,14 @@ class Told:
 class Node:
     """All parts together.
 
+    Args:
+        unwaited: Tells what a prepare waits for; ``None`` for nothing.
+
     Attributes:
         closed: Why no hook would move a NIC now.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, unwaited: Unwaited | None = None) -> None:
         self.server = ClaimServer()
         self.disk = Disk()
         self.records = MemoryRecords(self.disk)
@@ -79,6 +83,7 @@ class Node:
             closed=self.closed,
             troubles=self.troubles,
             end=self.ending.end,
+            unwaited=unwaited,
         )
         self.claims = Claims(
             SETTINGS,

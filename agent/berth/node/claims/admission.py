@@ -32,7 +32,7 @@ from berth.node.ledger import Hold, Ledger, PluginHolder
 CLOSED: Final = "not-connected"
 """Exclusion of free NICs while the runtime's NRI is not connected."""
 
-_PASSING: Final = frozenset({CLOSED, RESTORE_FAILED, RETURNING, "link-elsewhere"})
+PASSING: Final = frozenset({CLOSED, RESTORE_FAILED, RETURNING, "link-elsewhere"})
 """Reasons that may be gone in a moment."""
 
 
@@ -262,7 +262,7 @@ def _require_share(result: DeviceResult, nic: Nic) -> None:
 def _judge(nic: Nic) -> Waiting | None:
     if nic.exclusion is None:
         return None
-    if nic.exclusion.reason in _PASSING:
+    if nic.exclusion.reason in PASSING:
         return Waiting(reason=f"{nic.name} is not offered now ({nic.exclusion})")
     raise ClaimError(
         nic.name,

@@ -10,7 +10,7 @@ What is known outlives an interruption of the watch, which is told beside it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import trio
 
@@ -30,6 +30,7 @@ from berth.runtime.logs import get_log
 AllocatedClaims: TypeAlias = "Mapping[str, AllocatedClaim]"
 """By UID."""
 
+_DENIED: Final = frozenset({401, 403})
 _log = get_log(__name__)
 
 
@@ -42,11 +43,13 @@ class Allocations:
     Attributes:
         claims: What is known; ``None`` while nobody wants it, or the server has not listed it yet.
         trouble: Why nothing new is seen now; empty while all is well.
+        denied: The server does not let us see claims.
     """
 
     def __init__(self, api: KubeApi) -> None:
         self.claims: Latest[AllocatedClaims | None] = Latest(None)
         self.trouble: Latest[str] = Latest("")
+        self.denied: Latest[bool] = Latest(False)
         self._api = api
         self._wanted: Latest[frozenset[str]] = Latest(frozenset())
 
@@ -81,14 +84,17 @@ class Allocations:
             finally:
                 self.claims.set(None)
                 self.trouble.set("")
+                self.denied.set(False)
 
     def _report(self, event: ClaimEvent) -> None:
         if isinstance(event, WatchInterrupted):
             if event.attempts == 1:
                 _log.warning("claims are not watched", reason=event.error, retry_s=event.retry_s)
             self.trouble.set(str(event.error))
+            self.denied.set(event.error.status in _DENIED)
             return
         self.trouble.set("")
+        self.denied.set(False)
         self.claims.set(after(self.claims.get(), event))
 
 

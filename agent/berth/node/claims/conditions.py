@@ -1,6 +1,6 @@
 """What a claim's status says of each of its devices.
 
-Source: network.md §5; gpu-and-health.md §6.5; KC §7.2 for the entry.
+Source: network.md §5; gpu-and-health.md §6.5; KC §7.2 for the entry, §9.2 for what binds a pod.
 """
 
 from __future__ import annotations
@@ -10,12 +10,23 @@ from typing import Final
 
 from berth.health.verdict import Status, Verdict
 from berth.kube.status import Condition, ConditionStatus, DeviceStatus
+from berth.model.readiness import failed_type, ready_type
 from berth.nic.record import NicRecord, Stage
 from berth.node.records.record import HeldDevice
+from berth.readiness.course import Course
 
 _USABLE: Final = "Usable"
 _REASON: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 # What the server takes, and no more than what a code can come to.
+
+MESSAGE_LIMIT: Final = 1000
+"""Most characters of a message."""
+
+_STATUSES: Final = {
+    True: ConditionStatus.TRUE,
+    False: ConditionStatus.FALSE,
+    None: ConditionStatus.UNKNOWN,
+}
 
 
 def device_status(device: HeldDevice, *, at: str, verdict: Verdict | None = None) -> DeviceStatus:
@@ -35,6 +46,32 @@ def device_status(device: HeldDevice, *, at: str, verdict: Verdict | None = None
         network=nic.network if nic is not None else None,
         data=_data(nic) if nic is not None else None,
     )
+
+
+def binding_conditions(
+    course: Course, *, driver: str, at: str, now_s: float
+) -> tuple[Condition, Condition]:
+    """What binds the pod of a claim, or gives up the claim's devices.
+
+    Args:
+        at: The time of its last change.
+        now_s: The time of now.
+    """
+    kinds = (
+        (ready_type(driver), course.ready),
+        (failed_type(driver), course.failed(now_s)),
+    )
+    ready, failed = (
+        Condition(
+            type=kind,
+            status=_STATUSES[answer.ready],
+            reason=answer.reason,
+            message=answer.message[:MESSAGE_LIMIT],
+            changed_at=at,
+        )
+        for kind, answer in kinds
+    )
+    return ready, failed
 
 
 def _conditions(device: HeldDevice, at: str, *, judged: bool) -> tuple[Condition, ...]:
@@ -72,14 +109,14 @@ def _healthy(verdict: Verdict, at: str) -> Condition:
     if verdict.status is Status.HEALTHY:
         status, reason = ConditionStatus.TRUE, "Degraded" if verdict.is_degraded else "Healthy"
     elif verdict.status is Status.UNHEALTHY:
-        status, reason = ConditionStatus.FALSE, _camel_case(verdict.reason) or "Unhealthy"
+        status, reason = ConditionStatus.FALSE, camel_case(verdict.reason) or "Unhealthy"
     else:
-        status, reason = ConditionStatus.UNKNOWN, _camel_case(verdict.reason) or "Unknown"
+        status, reason = ConditionStatus.UNKNOWN, camel_case(verdict.reason) or "Unknown"
     said = f"{verdict.reason}: {verdict.message}" if verdict.is_degraded else verdict.message
     return Condition(type="Healthy", status=status, reason=reason, message=said, changed_at=at)
 
 
-def _camel_case(code: str) -> str:
+def camel_case(code: str) -> str:
     """A code as a reason: ``xid-79`` is ``Xid79``; empty where it cannot be one."""
     word = "".join(part.capitalize() for part in code.split("-"))
     return word if _REASON.fullmatch(word) else ""
@@ -90,7 +127,7 @@ def _condition(kind: str, holds: bool, reason: str, message: str, *, at: str) ->
         type=kind,
         status=ConditionStatus.TRUE if holds else ConditionStatus.FALSE,
         reason=reason,
-        message=message[:1000],
+        message=message[:MESSAGE_LIMIT],
         changed_at=at,
     )
 

@@ -16,6 +16,7 @@ Source: KC §3.4 (the successor's prepare came a minute before the old claim's u
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import nullcontext
 from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
@@ -29,6 +30,7 @@ from berth.model.inventory import Inventory
 from berth.nic.attributes import VFIO_TYPE
 from berth.node.claims.admission import Admission, Admitted, Unsure, Waiting, admit
 from berth.node.claims.status import now_text
+from berth.node.claims.unwaited import Unwaited
 from berth.node.health.fitness import Fitness
 from berth.node.health.inquiry import Inquiry
 from berth.node.inventory.snapshot import Snapshot
@@ -93,6 +95,7 @@ class Reservation:
         closed: Why no hook would move a NIC into a pod now; empty while one would.
         end: Ends a claim by UID, as unprepare does; gives whether nothing of it is left.
         inquiry: Tells how devices are; ``None`` where nobody judges them.
+        unwaited: Tells what nobody waited for before the pod was bound; ``None`` for nothing.
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class Reservation:
         troubles: Troubles,
         end: Callable[[str], Awaitable[bool]],
         inquiry: Inquiry | None = None,
+        unwaited: Unwaited | None = None,
     ) -> None:
         self._driver = driver
         self._api = api
@@ -117,6 +121,7 @@ class Reservation:
         self._troubles = troubles
         self._end = end
         self._inquiry = inquiry
+        self._unwaited = unwaited
 
     async def glimpse(self) -> Glimpse:
         """Look at the machine while the API server is being asked for the claim.
@@ -136,6 +141,10 @@ class Reservation:
         Raises:
             ClaimError: It is refused, or what it waited for did not come in the caller's time.
         """
+        with self._unwaited.asking(claim) if self._unwaited is not None else nullcontext():
+            return await self._reserve(claim, glimpse)
+
+    async def _reserve(self, claim: Claim, glimpse: Glimpse) -> tuple[Snapshot, Admitted]:
         waiting = Waiting(reason="nothing")
         began = trio.current_time()
         gone: set[str] = set()
@@ -186,6 +195,9 @@ class Reservation:
         moved = any(target.facts.type != VFIO_TYPE for target in admission.targets)
         if moved and self._closed.get():
             return Waiting(reason=_closed_text(self._closed.get()))
+        unready = self._unwaited.unready(claim) if self._unwaited is not None else ""
+        if unready:
+            return Waiting(reason=unready)
         if self._ledger.take(admission.holds) is not None:
             return Waiting(reason="two of its requests name one device")
         return admission
@@ -225,6 +237,7 @@ class Reservation:
             self._ledger.releases,
             self._records.changes,
             self._closed,
+            *((self._unwaited.answers,) if self._unwaited is not None else ()),
         )
         return tuple((latest, latest.version) for latest in watched)
 

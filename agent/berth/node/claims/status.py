@@ -1,5 +1,9 @@
 """Tells the API server how a claim's devices are: newest state wins, in the background.
 
+There are two who have something to say of a device: its record, once it is prepared, and who waits
+for it to be ready before its pod is bound. The server takes all of a driver's entries at once, so
+both are written here, and what one of them does not speak of stays as it was told.
+
 What cannot be told for want of rights is told once, in the journal, and then left alone: with
 kubelet's own credentials no claim status can be written. What the server does not take of one
 claim concerns that claim alone, since its author may be the reason.
@@ -11,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import attrs
 import trio
@@ -19,17 +23,21 @@ import trio
 from berth.errors import ClaimError, KubeError
 from berth.health.verdict import Verdict
 from berth.kube.api import KubeApi
-from berth.kube.status import ConditionStatus, DeviceStatus
+from berth.kube.status import Condition, ConditionStatus, DeviceStatus
 from berth.model.claim import ClaimRef
 from berth.node.claims.conditions import device_status
 from berth.node.health.inquiry import Inquiry
 from berth.node.records.record import ClaimRecord
 from berth.node.records.shelf import Shelf
 from berth.runtime.backoff import BackOff
+from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 
 _DEVICES: Final = ("status.devices",)
 # The path that is refused as a whole when the right to write into it is missing.
+
+Key: TypeAlias = "tuple[str, str, str | None]"
+"""Pool, device and share of one entry."""
 
 _log = get_log(__name__)
 
@@ -55,6 +63,18 @@ class _Due:
     devices: tuple[DeviceStatus, ...]
 
 
+@attrs.frozen(kw_only=True)
+class _Awaited:
+    """What is said of devices that are waited for.
+
+    Attributes:
+        allocation: Which allocation of the claim it is of.
+    """
+
+    allocation: str
+    conditions: Mapping[Key, tuple[Condition, ...]]
+
+
 class ClaimStatus:
     """Writes claim statuses, one claim at a time.
 
@@ -66,6 +86,10 @@ class ClaimStatus:
         records: The claims whose devices are judged.
         inquiry: Tells how devices are; ``None`` where nobody judges them.
         told: Told the devices of whose health a status said something else than the one before.
+        waits: Whether devices may be waited for: then an earlier life may have told of any claim.
+
+    Attributes:
+        able: Whether claim statuses can be written, as far as is known.
     """
 
     def __init__(
@@ -77,6 +101,7 @@ class ClaimStatus:
         records: Shelf[ClaimRecord] | None = None,
         inquiry: Inquiry | None = None,
         told: Callable[[Iterable[str]], object] = tuple,
+        waits: Callable[[], bool] = bool,
     ) -> None:
         self._api = api
         self._driver = driver
@@ -84,13 +109,16 @@ class ClaimStatus:
         self._records = records
         self._inquiry = inquiry
         self._tell_changed = told
+        self._waits = waits
+        self.able: Latest[bool] = Latest(True)
+        self._of_records: dict[str, tuple[DeviceStatus, ...]] = {}
+        self._awaited: dict[str, _Awaited] = {}
         self._due: dict[str, _Due] = {}
         self._told: dict[str, _Due] = {}
         self._judged: dict[str, Mapping[str, Verdict]] = {}
         self._unread: set[str] = set()
         self._refused: set[str] = set()
         self._wake = trio.Event()
-        self._off = False
         self._settled = False
 
     def tell(self, record: ClaimRecord) -> None:
@@ -101,25 +129,51 @@ class ClaimStatus:
         """
         uid = record.claim.uid
         judged = self._inquiry is not None and bool(record.devices)
-        if self._off or uid in self._refused or not (record.has_nics or judged):
+        if not self.able.get() or uid in self._refused or not (record.has_nics or judged):
             return
-        if uid in self._unread and not self._settled:
+        if uid in self._unread and uid not in self._due and not self._settled:
             # What is known of its devices a moment after a start is less than what was told.
             return
+        if self._waits() and uid not in self._told and uid not in self._awaited:
+            self._unread.add(uid)
         at = now_text()
         verdicts = self._verdicts(record)
         devices = tuple(
             device_status(device, at=at, verdict=verdicts.get(device.result.device))
             for device in record.devices
         )
-        due = _Due(ref=record.claim, devices=devices)
-        if uid not in self._due and _is_same(due, self._told.get(uid)):
+        self._of_records[uid] = devices
+        self._put(record.claim)
+
+    def tell_awaited(
+        self, ref: ClaimRef, conditions: Mapping[Key, tuple[Condition, ...]], *, allocation: str
+    ) -> None:
+        """The claim's devices are waited for and like this now; never blocks.
+
+        Args:
+            conditions: By pool, device and share.
+            allocation: Tells this allocation of the claim from others.
+        """
+        uid = ref.uid
+        if not self.able.get() or uid in self._refused:
             return
-        self._due[uid] = due
-        self._wake.set()
+        known = self._awaited.get(uid)
+        if known is None or known.allocation != allocation:
+            # The server has dropped what was told of an allocation before.
+            self._told.pop(uid, None)
+            self._unread.add(uid)
+        self._awaited[uid] = _Awaited(allocation=allocation, conditions=conditions)
+        self._put(ref)
+
+    def forget_awaited(self, uid: str) -> None:
+        """The claim is gone, or was given nothing that is waited for."""
+        if self._awaited.pop(uid, None) is not None and uid not in self._of_records:
+            self.forget(uid)
 
     def forget(self, uid: str) -> None:
         """The claim is undone; what was not told yet is dropped."""
+        self._of_records.pop(uid, None)
+        self._awaited.pop(uid, None)
         self._due.pop(uid, None)
         self._told.pop(uid, None)
         self._judged.pop(uid, None)
@@ -135,6 +189,21 @@ class ClaimStatus:
                 nursery.start_soon(self._follow_verdicts, self._inquiry, self._records)
             task_status.started()
             await self._write_when_due()
+
+    def _put(self, ref: ClaimRef) -> None:
+        """Have written what is known of a claim, unless it was told."""
+        uid = ref.uid
+        devices = _joined(self._of_records.get(uid, ()), self._awaited.get(uid))
+        due = _Due(ref=ref, devices=devices)
+        if uid not in self._due and self._is_told(due):
+            return
+        self._due[uid] = due
+        self._wake.set()
+
+    def _is_told(self, due: _Due) -> bool:
+        """Whether there is nothing new in it."""
+        told = self._told.get(due.ref.uid)
+        return told is not None and _by_key(_kept(due, told, self._driver)) == _by_key(told)
 
     def _verdicts(self, record: ClaimRecord) -> Mapping[str, Verdict]:
         """How the claim's devices are, by name; that only the words are others is no news."""
@@ -189,8 +258,8 @@ class ClaimStatus:
         newest = self._due.get(uid)
         if newest is None:
             return True
-        due = _keep_times(newest, self._told.get(uid))
-        if _is_same(due, self._told.get(uid)):
+        due = _kept(newest, self._told.get(uid), self._driver)
+        if self._is_told(due):
             del self._due[uid]
             return True
         await self._api.apply_claim_status(
@@ -201,7 +270,7 @@ class ClaimStatus:
         newest = self._due.get(uid)
         if newest is not None:
             self._told[uid] = due
-            if _is_same(newest, due):
+            if self._is_told(newest):
                 del self._due[uid]
         return True
 
@@ -214,7 +283,7 @@ class ClaimStatus:
             self._refused.add(uid)
             return True
         if error.status == 403 or (error.status == 422 and error.fields == _DEVICES):
-            self._off = True
+            self.able.set(False)
             self._due.clear()
             _log.warning(
                 "claim status is not written: the credentials do not suffice",
@@ -255,9 +324,14 @@ def _steady(now: Verdict, before: Verdict | None) -> Verdict:
     return before
 
 
-def _is_same(due: _Due, told: _Due | None) -> bool:
-    """Whether there is nothing new in it."""
-    return told is not None and _by_key(_keep_times(due, told)) == _by_key(told)
+def _joined(devices: Iterable[DeviceStatus], awaited: _Awaited | None) -> tuple[DeviceStatus, ...]:
+    """What the record and who waits say, by device."""
+    entries = {_key(one): one for one in devices}
+    for key, conditions in (awaited.conditions if awaited is not None else {}).items():
+        pool, device, share = key
+        known = entries.get(key, DeviceStatus(pool=pool, device=device, share_id=share))
+        entries[key] = attrs.evolve(known, conditions=(*known.conditions, *conditions))
+    return tuple(entries.values())
 
 
 def _changed(told: _Due | None, due: _Due) -> Iterable[str]:
@@ -275,12 +349,20 @@ def _healths(due: _Due) -> Mapping[str, tuple[ConditionStatus, str]]:
     }
 
 
-def _by_key(due: _Due) -> Mapping[tuple[str, str, str | None], DeviceStatus]:
-    return {(one.pool, one.device, one.share_id): one for one in due.devices}
+def _key(one: DeviceStatus) -> Key:
+    return one.pool, one.device, one.share_id
 
 
-def _keep_times(due: _Due, told: _Due | None) -> _Due:
-    """A condition whose status did not change keeps the time at which it did."""
+def _by_key(due: _Due) -> Mapping[Key, DeviceStatus]:
+    return {_key(one): one for one in due.devices}
+
+
+def _kept(due: _Due, told: _Due | None, driver: str) -> _Due:
+    """A condition whose status did not change keeps the time at which it did.
+
+    What binds a pod, and nothing is said of now, stays: who waits comes later than the record after
+    a start, and may not hear of claims for a while.
+    """
     known = _by_key(told) if told is not None else {}
     devices = []
     for key, new in _by_key(due).items():
@@ -292,5 +374,7 @@ def _keep_times(due: _Due, told: _Due | None) -> _Due:
             else c
             for c in new.conditions
         )
-        devices.append(attrs.evolve(new, conditions=conditions))
+        types = {condition.type for condition in conditions}
+        stays = (c for c in old if c.type.startswith(f"{driver}/") and c.type not in types)
+        devices.append(attrs.evolve(new, conditions=(*conditions, *stays)))
     return attrs.evolve(due, devices=tuple(devices))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 import trio
@@ -78,21 +78,42 @@ def _is_claimed(device: Device, inventory: Inventory) -> bool:
     return held is not None and bool(held.held_by) and not by_plugin
 
 
+class Marks(Protocol):
+    """Whoever has more to say of devices on their way to the slices."""
+
+    @property
+    def news(self) -> tuple[Latest[Any], ...]:
+        """What changes it."""
+        ...
+
+    async def wait_decided(self) -> None:
+        """Wait until it is known; a start would else write devices twice."""
+        ...
+
+    def mark(self, inventory: Inventory) -> Inventory:
+        """The inventory with what is said of its devices."""
+        ...
+
+
 class Offered:
     """Keeps what is published at what was seen and how it is.
 
     Args:
         seen: What the machine has.
         inquiry: Tells how its devices are.
+        marks: Says more of them; ``None`` for nothing.
 
     Attributes:
         inventory: What is to be published; ``None`` before devices were asked, or time was up.
     """
 
-    def __init__(self, seen: Latest[Inventory], inquiry: Inquiry) -> None:
+    def __init__(
+        self, seen: Latest[Inventory], inquiry: Inquiry, *, marks: Marks | None = None
+    ) -> None:
         self.inventory: Latest[Inventory | None] = Latest(None)
         self._seen = seen
         self._inquiry = inquiry
+        self._marks = marks
         self._unasked_s: Mapping[str, float] = {}
         self._stirred = trio.Event()
 
@@ -100,10 +121,20 @@ class Offered:
         """Follow both until cancelled; started at once."""
         task_status.started()
         await self._inquiry.wait_asked(lambda: (one.name for one in self._seen.get().devices))
+        further: tuple[Latest[Any], ...] = ()
+        if self._marks is not None:
+            await self._marks.wait_decided()
+            further = self._marks.news
         # Who has said nothing by now has had its time.
         self._unasked_s = dict.fromkeys(self._unasked(), -math.inf)
         async with trio.open_nursery() as nursery:
-            for news in (self._seen, self._inquiry.state, self._inquiry.settings):
+            followed: tuple[Latest[Any], ...] = (
+                self._seen,
+                self._inquiry.state,
+                self._inquiry.settings,
+                *further,
+            )
+            for news in followed:
                 nursery.start_soon(self._follow, news)
             while True:
                 with trio.move_on_at(self._offer(trio.current_time())):
@@ -122,7 +153,8 @@ class Offered:
             until_s = {name: since_s + PATIENCE_S for name, since_s in self._unasked_s.items()}
         waiting = {name for name, limit_s in until_s.items() if limit_s > now_s}
         seen, state, before = self._seen.get(), self._inquiry.state.get(), self.inventory.get()
-        self.inventory.set(judged(seen, state, rules, waiting=waiting, before=before))
+        found = judged(seen, state, rules, waiting=waiting, before=before)
+        self.inventory.set(found if self._marks is None else self._marks.mark(found))
         return min((until_s[name] for name in waiting), default=math.inf)
 
     def _unasked(self) -> Collection[str]:

@@ -134,6 +134,7 @@ class Stock:
         peripherals: What was seen last, offered or not.
         commands: By identity: the command that is asked how a device is, and its arguments.
         costs: By identity: what it costs the node of its own resources.
+        binders: By identity: the one that is asked whether it is ready.
         warnings: What an operator should know of the settings.
         rescans: Counts looks, by why: ``changed`` or ``timer``.
     """
@@ -153,6 +154,7 @@ class Stock:
         self.peripherals: Latest[tuple[Peripheral, ...]] = Latest(())
         self.commands: Latest[Mapping[str, tuple[str, ...]]] = Latest({})
         self.costs: Latest[Mapping[str, NodeCosts]] = Latest({})
+        self.binders: Latest[Mapping[str, tuple[str, ...]]] = Latest({})
         self.warnings: Latest[tuple[str, ...]] = Latest(())
         self.rescans = Tally("cause")
         self._groups = tuple(groups)
@@ -190,6 +192,7 @@ class Stock:
         await self._memory.keep(found.memory)
         self.commands.set(found.commands)
         self.costs.set(found.costs)
+        self.binders.set(found.binders)
         self.peripherals.set(found.peripherals)
         self.warnings.set(found.warnings)
         self._aim()

@@ -98,6 +98,9 @@ async def test_interruption_is_told_and_forgets_nothing(nursery: trio.Nursery) -
     error = KubeError("API server", "may not list", status=403)
     report(WatchInterrupted(error=error, retry_s=1.0, attempts=1))
     assert "may not list" in allocations.trouble.get()
+    assert allocations.denied.get()
+    report(WatchInterrupted(error=KubeError("API server", "no answer"), retry_s=1.0, attempts=2))
+    assert not allocations.denied.get()
     assert allocations.claims.get() == {"1": ONE}
     report(WatchResumed(attempts=1))
     report(ClaimGone(uid="1"))

@@ -73,6 +73,51 @@ async def test_nothing_is_published_before_devices_were_asked(scene: Scene) -> N
     assert scene.taints == {"nic-0000": [], "nic-0001": ["xid-79"]}
 
 
+class Marks:
+    """Says of every device that it is claimed, once it was decided."""
+
+    def __init__(self) -> None:
+        self.decided = trio.Event()
+        self.word: Latest[bool] = Latest(True)
+
+    @property
+    def news(self) -> tuple[Latest[bool], ...]:
+        """What changes it."""
+        return (self.word,)
+
+    async def wait_decided(self) -> None:
+        """Wait for the test."""
+        await self.decided.wait()
+
+    def mark(self, inventory: Inventory) -> Inventory:
+        """Mark all."""
+        devices = (attrs.evolve(one, claimed=self.word.get()) for one in inventory.devices)
+        return attrs.evolve(inventory, devices=tuple(devices))
+
+
+async def test_nothing_is_published_before_more_is_known_of_devices(nursery: trio.Nursery) -> None:
+    """A restart would else write each slice twice; what changes later is written at once."""
+
+    seen, judge, marks = Latest(Inventory(devices=nics(1))), Judge(nic_0000=WELL), Marks()
+    offered = Offered(seen, judge.inquiry(), marks=marks)
+    await nursery.start(offered.run)
+    await wait_all_tasks_blocked()
+    assert offered.inventory.get() is None
+
+    marks.decided.set()
+    await wait_all_tasks_blocked()
+    assert _claimed(offered) == [True]
+    marks.word.set(False)
+    await wait_all_tasks_blocked()
+    assert _claimed(offered) == [False]
+    nursery.cancel_scope.cancel()
+
+
+def _claimed(offered: Offered) -> list[bool]:
+    inventory = offered.inventory.get()
+    return [one.claimed for one in inventory.devices] if inventory is not None else []
+
+
 async def test_device_that_says_nothing_holds_nobody_up_for_long(
     scene: Scene, autojump_clock: MockClock
 ) -> None:
