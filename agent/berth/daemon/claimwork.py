@@ -9,6 +9,7 @@ from berth.config.schema import Config
 from berth.daemon.holdings import Holdings
 from berth.metadata.store import MetadataStore
 from berth.nic.config.group import policies_of
+from berth.node.claims.allocations import Allocations
 from berth.node.claims.arrivals import Arrivals
 from berth.node.claims.claims import Claims
 from berth.node.claims.drafting import Settings
@@ -16,6 +17,7 @@ from berth.node.claims.ending import Ending, Ways
 from berth.node.claims.handout import Handout
 from berth.node.claims.recovery import Recovery
 from berth.node.claims.reservation import Reservation
+from berth.node.claims.skipped import Skipped
 from berth.node.claims.status import ClaimStatus
 from berth.node.gateway import Gateway
 from berth.node.health.inquiry import Inquiry
@@ -29,6 +31,8 @@ class ClaimWork:
     Args:
         inquiry: Tells how devices are.
         told: Told the devices of whose health a claim's status said something new.
+        allocations: Who sees claims that kubelet does not ask for.
+        settled: Called when claims may have ended that kubelet does not ask for.
         closed: Why no hook would move a NIC into a pod now; empty while one would.
         boot_id: Of this boot.
     """
@@ -41,6 +45,8 @@ class ClaimWork:
         inquiry: Inquiry,
         told: Callable[[Iterable[str]], object],
         api: Gateway,
+        allocations: Allocations,
+        settled: Callable[[], object],
         closed: Latest[str],
         troubles: Troubles,
         boot_id: str,
@@ -91,6 +97,17 @@ class ClaimWork:
         )
         self.arrivals = Arrivals(
             records=held.holders, nics=held.nics, notes=self.handout, status=self.status
+        )
+        self.skipped = Skipped(
+            records=held.skipped,
+            prepared=held.records,
+            ledger=held.ledger,
+            claims=allocations.claims,
+            inventory=held.discovery.inventory,
+            end=self.ending.end,
+            settled=settled,
+            driver=driver,
+            boot_id=boot_id,
         )
         self.recovery = self._recovery(held, home, driver=driver, boot_id=boot_id)
 

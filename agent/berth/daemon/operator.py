@@ -168,7 +168,12 @@ class Operator:
 
     def _holds(self) -> Mapping[str, Any]:
         held = self._parts.held
-        return holds_view(held.records.all(), held.ledger.holds(), held.given.all())
+        return holds_view(
+            held.records.all(),
+            held.ledger.holds(),
+            held.given.all(),
+            skipped=held.skipped.all(),
+        )
 
     async def reload_by_signal(self) -> None:
         """Read the settings again; a refusal is told to the journal alone."""
@@ -251,6 +256,7 @@ class Operator:
         publisher = self._parts.publisher.get()
         return Knowledge(
             records=self._parts.held.records.all(),
+            skipped=[one for one in self._parts.held.skipped.all() if one.devices],
             inventory=self._parts.held.discovery.inventory.get(),
             given=self._parts.held.given.all(),
             troubles=self._parts.troubles.all(),
@@ -258,6 +264,7 @@ class Operator:
             publication=publisher.statistics() if publisher is not None else None,
             api=self._parts.gateway.identity,
             health=self._parts.care.health.state.get(),
+            remarks=publisher.not_in_force if publisher is not None else (),
         )
 
 

@@ -111,6 +111,7 @@ class Device:
         only_counted: It is not published where the server takes no counters.
         costs: What it costs the node of its own resources while it is allocated.
         claimed: A claim has it, so it stays published where no taint can keep others from it.
+        skips: What kubelet need not ask of the driver for its claims, in the words of a slice.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Device:
     only_counted: bool = False
     costs: NodeCosts = attrs.field(factory=dict)
     claimed: bool = False
+    skips: tuple[str, ...] = ()
 
 
 class NicKind(Enum):

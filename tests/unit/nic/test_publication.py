@@ -381,6 +381,7 @@ def test_held_device_says_what_it_said() -> None:
         "only_counted": False,
         "costs": {},
         "claimed": False,
+        "skips": (),
     }
 
 

@@ -10,7 +10,7 @@ What is known outlives an interruption of the watch, which is told beside it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import trio
 
@@ -30,6 +30,7 @@ from berth.runtime.logs import get_log
 AllocatedClaims: TypeAlias = "Mapping[str, AllocatedClaim]"
 """By UID."""
 
+_NOT_LISTED: Final = "the API server has not listed them yet"
 _log = get_log(__name__)
 
 
@@ -42,11 +43,13 @@ class Allocations:
     Attributes:
         claims: What is known; ``None`` while nobody wants it, or the server has not listed it yet.
         trouble: Why nothing new is seen now; empty while all is well.
+        unseen: Why nothing at all is known; ``None`` while something is.
     """
 
     def __init__(self, api: KubeApi) -> None:
         self.claims: Latest[AllocatedClaims | None] = Latest(None)
         self.trouble: Latest[str] = Latest("")
+        self.unseen: Latest[str | None] = Latest(_NOT_LISTED)
         self._api = api
         self._wanted: Latest[frozenset[str]] = Latest(frozenset())
 
@@ -81,15 +84,18 @@ class Allocations:
             finally:
                 self.claims.set(None)
                 self.trouble.set("")
+                self.unseen.set(_NOT_LISTED)
 
     def _report(self, event: ClaimEvent) -> None:
         if isinstance(event, WatchInterrupted):
             if event.attempts == 1:
                 _log.warning("claims are not watched", reason=event.error, retry_s=event.retry_s)
             self.trouble.set(str(event.error))
-            return
-        self.trouble.set("")
-        self.claims.set(after(self.claims.get(), event))
+        else:
+            self.trouble.set("")
+            self.claims.set(after(self.claims.get(), event))
+        unknown = self.claims.get() is None
+        self.unseen.set((self.trouble.get() or _NOT_LISTED) if unknown else None)
 
 
 def after(known: AllocatedClaims | None, event: ClaimEvent) -> AllocatedClaims | None:
