@@ -23,6 +23,7 @@ from berth.config.genericmatch import GenericMatch
 from berth.config.health import GenericHealth
 from berth.config.match import DNS_LABEL
 from berth.config.nodecost import COSTS, MEANING, check_capacities
+from berth.config.skip import Skip
 from berth.config.template import WORDS, Places, Template, placed
 from berth.model.device import Attribute
 from berth.model.nodecost import NodeCosts
@@ -44,6 +45,18 @@ RESERVED: Final = frozenset(
 
 DEFAULT_NODES: Final = (Template("{node}"),)
 """Only what matched."""
+
+_SKIPPING: Final = frozenset({"door", "skip_node_operations"})
+_HANDED_OUT: Final = (
+    "nodes",
+    "rename",
+    "permissions",
+    "mounts",
+    "env",
+    "inject",
+    "admin_permissions",
+)
+# What says how a device comes into its containers.
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -263,6 +276,15 @@ class GenericGroup:
         PERMISSIONS, "r", "What a claim with admin access may do with the nodes."
     )
     node_cost: NodeCosts = key(COSTS, {}, MEANING)
+    skip_node_operations: Skip = key(
+        Choice(kind=Skip),
+        Skip.NONE,
+        "What kubelet does without asking berth. `none`: nothing. "
+        "`unprepare`: it ends a claim; berth finds out and clears up. "
+        "`all`: it starts a claim too, so pods start while berth is away, and their containers get "
+        "nothing of the device: for what is only counted, or is in the containers anyway. "
+        "Alpha in Kubernetes 1.37; without it there berth is asked as ever.",
+    )
     health: GenericHealth = table(GenericHealth, "How the devices are watched.")
     bind: GenericBind = table(
         GenericBind, "What the binding of a pod waits for, once it was given a device."
@@ -281,6 +303,28 @@ class GenericGroup:
             if name in written.given and self.door is Door.DRA and "door" not in written.at_fault:
                 cursor.at(name).warn('is not used with door "dra"')
         check_capacities(self.node_cost, ("slots",) if self.count > 1 else (), cursor)
+        if self.skip_node_operations is not Skip.NONE and not written.at_fault & _SKIPPING:
+            self._check_skipped(cursor, written)
+
+    def _check_skipped(self, cursor: Cursor, written: Written) -> None:
+        """What needs a call that is left out."""
+        if self.door is Door.PLUGIN:
+            cursor.at("skip_node_operations").warn('is not used with door "plugin"')
+        if self.skip_node_operations is not Skip.ALL:
+            return
+        for name in _HANDED_OUT:
+            if name in written.given:
+                cursor.at(name).say(
+                    'is given with skip_node_operations "all"',
+                    rule="a container gets nothing of a device that no call prepares",
+                    mend='drop it, or write skip_node_operations = "unprepare"',
+                )
+        if self.door is Door.BOTH:
+            cursor.at("door").say(
+                'is "both" with skip_node_operations "all"',
+                rule="only at prepare is it found out that both doors gave a device at once",
+                mend='write door = "dra"',
+            )
 
     def _check_wildcards(self, cursor: Cursor) -> None:
         paths = self.match.path

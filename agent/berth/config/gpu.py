@@ -32,6 +32,7 @@ from berth.config.gpumatch import GpuMatch, GpuType
 from berth.config.health import Times
 from berth.config.match import DNS_LABEL
 from berth.config.nodecost import COSTS, MEANING, check_capacities
+from berth.config.skip import Skip, never
 from berth.model.nodecost import NodeCosts
 
 
@@ -176,6 +177,11 @@ class GpuGroup:
         Inject.AUTO,
         "How a device of the plugin comes into its container. "
         "`auto`: by CDI where the runtime takes it, else by device specs.",
+    )
+    skip_node_operations: Skip = key(
+        never("the driver's libraries, or a function's driver, come with the claim's prepare"),
+        Skip.NONE,
+        "What kubelet does without asking berth: for GPUs, nothing.",
     )
     share: GpuShare = table(GpuShare, "How one GPU is held by several.")
     vfio: GpuVfio = table(GpuVfio, "GPUs for virtual machines.")

@@ -23,6 +23,7 @@ from berth.config.forms import AnyTable, Choice, Flag, OrEmpty, Several, Text, W
 from berth.config.health import NicHealth
 from berth.config.match import DNS_LABEL, NicMatch
 from berth.config.nodecost import COSTS, MEANING, check_capacities
+from berth.config.skip import Skip, never
 from berth.model.device import Attribute, NicMode
 from berth.model.nodecost import NodeCosts
 
@@ -156,6 +157,11 @@ class NicGroup:
         "Who moves a NIC that was asked for as a resource. "
         "`cni`: a CNI plugin, which is told its address; berth hands it out and puts back what the "
         "plugin left changed. `nri`: berth, as it does for claims, by `defaults`.",
+    )
+    skip_node_operations: Skip = key(
+        never("a NIC is made ready, moved or bound when its claim is prepared, and brought home"),
+        Skip.NONE,
+        "What kubelet does without asking berth: for NICs, nothing.",
     )
     exclude_topology: bool = key(
         Flag(),

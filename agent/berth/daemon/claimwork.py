@@ -17,6 +17,7 @@ from berth.node.claims.ending import Ending, Ways
 from berth.node.claims.handout import Handout
 from berth.node.claims.recovery import Recovery
 from berth.node.claims.reservation import Reservation
+from berth.node.claims.skipped import Skipped
 from berth.node.claims.status import ClaimStatus
 from berth.node.claims.unwaited import Unwaited
 from berth.node.claims.waits import Waits
@@ -35,6 +36,7 @@ class ClaimWork:
         inquiry: Tells how devices are.
         told: Told the devices of whose health a claim's status said something new.
         allocations: Tells which claims have devices here.
+        settled: Called when claims may have ended that kubelet does not ask for.
         closed: Why no hook would move a NIC into a pod now; empty while one would.
         boot_id: Of this boot.
 
@@ -53,6 +55,7 @@ class ClaimWork:
         told: Callable[[Iterable[str]], object],
         api: Gateway,
         allocations: Allocations,
+        settled: Callable[[], object],
         closed: Latest[str],
         troubles: Troubles,
         boot_id: str,
@@ -124,6 +127,17 @@ class ClaimWork:
         )
         self.arrivals = Arrivals(
             records=held.holders, nics=held.nics, notes=self.handout, status=self.status
+        )
+        self.skipped = Skipped(
+            records=held.skipped,
+            prepared=held.records,
+            ledger=held.ledger,
+            claims=allocations.claims,
+            inventory=held.discovery.inventory,
+            end=self.ending.end,
+            settled=settled,
+            driver=driver,
+            boot_id=boot_id,
         )
         self.recovery = self._recovery(held, home, driver=driver, boot_id=boot_id)
 

@@ -55,6 +55,7 @@ class Holdings:
         self.ledger = Ledger()
         self.records = Records(config.node.state_dir / "claims")
         self.given = given_shelf(config.node.state_dir / "ledger")
+        self.skipped = Records(config.node.state_dir / "skipped")
         self.stock = Stock(config.generic, driver=config.dra.driver, folder=config.node.state_dir)
         self.nvml: Counted | None = None
         self.gpus = self._gpus(config)
@@ -83,7 +84,9 @@ class Holdings:
             stocks=(self.stock, *((self.gpus,) if self.gpus is not None else ())),
             counters=self.gpus.counters if self.gpus is not None else None,
             given=self.given,
+            skipped=self.skipped,
         )
+        self.discovery.skip(skips_of(config))
         self.marks = NicMarks(self.discovery.inventory, kept=config.node.state_dir / KEPT)
         self.lent = Lent(self.given, inventory=self.discovery.inventory, nics=self.nics)
         self.occupancy = Occupancy(self.gpus, self.ledger)
@@ -110,6 +113,7 @@ class Holdings:
             self.gpus.reload(config.gpu)
         self.loans.reload(config.nic.groups)
         self.discovery.reload(config.nic)
+        self.discovery.skip(skips_of(config))
 
     def _gpus(self, config: Config) -> Gpus | None:
         if not config.gpu.enabled:
@@ -133,6 +137,12 @@ class Holdings:
     def _look_at_gpus(self) -> None:
         if self.gpus is not None:
             self.gpus.look_again()
+
+
+def skips_of(config: Config) -> Mapping[str, tuple[str, ...]]:
+    """What kubelet need not ask for, by generic group; groups that let nothing be left out lack."""
+    operations = {each.name: each.skip_node_operations.operations for each in config.generic}
+    return {name: words for name, words in operations.items() if words}
 
 
 def _exists(sysfs: Sysfs, identity: str) -> bool:

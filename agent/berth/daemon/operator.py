@@ -173,7 +173,9 @@ class Operator:
 
     async def _holds(self, _request: Mapping[str, Any], _tell: Event) -> Mapping[str, Any]:
         held, records = self._parts.held, await self._records()
-        return holds_view(records, held.ledger.holds(), held.given.all())
+        return holds_view(
+            records, held.ledger.holds(), held.given.all(), skipped=held.skipped.all()
+        )
 
     async def _records(self) -> Sequence[ClaimRecord]:
         """What is prepared, with the pods that use it, as far as kubelet says so in time."""
@@ -266,6 +268,7 @@ class Operator:
         publisher = self._parts.publisher.get()
         return Knowledge(
             records=records,
+            skipped=[one for one in self._parts.held.skipped.all() if one.devices],
             inventory=self._parts.held.discovery.inventory.get(),
             given=self._parts.held.given.all(),
             troubles=self._parts.troubles.all(),
@@ -273,6 +276,7 @@ class Operator:
             publication=publisher.statistics() if publisher is not None else None,
             api=self._parts.gateway.identity,
             health=self._parts.care.health.state.get(),
+            remarks=publisher.not_in_force if publisher is not None else (),
         )
 
 

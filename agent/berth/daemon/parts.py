@@ -14,7 +14,7 @@ import trio
 from berth.config.schema import Config
 from berth.daemon.claimwork import ClaimWork
 from berth.daemon.healthwork import HealthWork
-from berth.daemon.holdings import Holdings
+from berth.daemon.holdings import Holdings, skips_of
 from berth.deviceplugin.plugin import PluginDoor
 from berth.deviceplugin.podresources import PodResources
 from berth.dra.health import HealthStreams
@@ -93,6 +93,7 @@ class Parts:
             told=self.told(CLAIM),
             api=self.gateway,
             allocations=self.allocations,
+            settled=self.want_claims,
             closed=self.closed,
             troubles=self.troubles,
             boot_id=boot_id,
@@ -203,6 +204,12 @@ class Parts:
         self.held.reload(config)
         self.care.reload(self.config)
         self.inquiry.settings.set(_rules(self.config))
+        self.want_claims()
+
+    def want_claims(self) -> None:
+        """See the claims of the cluster, if a group or a claim of before has calls left out."""
+        wanted = skips_of(self.config) or self.held.skipped.all()
+        self.allocations.want("skipped", bool(wanted))
 
     def tell_nri(self, state: PluginState) -> None:
         """The NRI connection is like this now."""

@@ -24,7 +24,11 @@ class _Reader(Protocol):
     def __call__(self, content: bytes, *, where: str) -> object: ...
 
 
-_RECORDS: Final[Mapping[str, _Reader]] = {"claims": claim_from_bytes, "ledger": given_from_bytes}
+_RECORDS: Final[Mapping[str, _Reader]] = {
+    "claims": claim_from_bytes,
+    "skipped": claim_from_bytes,
+    "ledger": given_from_bytes,
+}
 # What else lies in the state folder costs no start: a daemon that cannot read it does without.
 
 

@@ -129,6 +129,8 @@ class Daemon:
         sweep_private_sockets(self._runtime)
         await self._parts.work.cdi.open()
         await self._parts.work.recovery.load()
+        await self._parts.work.skipped.load()
+        self._parts.want_claims()
         await self._parts.allotments.load()
         await self._parts.work.recovery.finish()
         await self._parts.care.recall()
@@ -177,6 +179,7 @@ class Daemon:
             await nursery.start(self._parts.held.bindings.run)
             await nursery.start(self._parts.held.lent.run)
             await nursery.start(self._parts.work.ending.run)
+            await nursery.start(self._parts.work.skipped.run)
             await nursery.start(self._parts.work.status.run)
             await nursery.start(self._parts.work.readiness.run)
             await nursery.start(self._parts.work.waits.run)
@@ -258,6 +261,7 @@ class Daemon:
             driver=self._parts.config.dra.driver,
             inventory=offered.inventory,
             choice=self._choice(),
+            unseen=self._parts.allocations.unseen,
             told=self._parts.told(SLICE),
             history=NodeHistory(Folder(self._parts.config.node.state_dir)),
             kind="profile" if self._parts.config.gpu.partition_type else "",

@@ -13,8 +13,8 @@ Source: KC §4.3, §4.4; network.md §0, §2.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
 from typing import Any, TypeAlias
 
 import attrs
@@ -30,7 +30,9 @@ from berth.model.device import Device
 DeviceJson: TypeAlias = "Mapping[str, Any]"
 """A device or a counter set; either has a ``name``."""
 
-SlotsJson: TypeAlias = "tuple[tuple[DeviceJson, ...], ...]"
+Items: TypeAlias = "tuple[DeviceJson, ...]"
+
+SlotsJson: TypeAlias = "tuple[Items, ...]"
 
 
 @attrs.frozen(kw_only=True)
@@ -40,12 +42,14 @@ class Edition:
     Attributes:
         slots: Devices as JSON, by slice.
         counters: Counter sets as JSON, by slice; their slices follow those of the devices.
+        skips: What kubelet skips with the devices of each slice.
     """
 
     pool: str
     generation: int
     slots: SlotsJson
     counters: SlotsJson = ()
+    skips: tuple[tuple[str, ...], ...] = ()
 
     @property
     def names(self) -> Slots:
@@ -69,7 +73,9 @@ class Edition:
 
     def slices(self, origin: Origin) -> tuple[Slice, ...]:
         """The slices as they are to be, without the names that the server gives."""
-        contents = [(slot, ()) for slot in self.slots] + [((), slot) for slot in self.counters]
+        contents: list[tuple[Items, Items, tuple[str, ...]]]
+        contents = [(slot, (), skips) for slot, skips in self.skipping()]
+        contents += [((), slot, ()) for slot in self.counters]
         return tuple(
             Slice(
                 driver=origin.driver,
@@ -80,11 +86,16 @@ class Edition:
                 devices=devices,
                 shared_counters=counters,
                 partition_type=origin.partition_type(devices),
+                skips=skips,
                 generate_name=origin.generate_name(index),
                 owner=origin.owner,
             )
-            for index, (devices, counters) in enumerate(contents)
+            for index, (devices, counters, skips) in enumerate(contents)
         )
+
+    def skipping(self) -> Iterator[tuple[Items, tuple[str, ...]]]:
+        """Devices by slice, each with what kubelet skips with them."""
+        return zip_longest(self.slots, self.skips[: len(self.slots)], fillvalue=())
 
 
 def recovered(origin: Origin, pool: str, existing: Iterable[Slice]) -> Edition | None:
@@ -109,6 +120,7 @@ def recovered(origin: Origin, pool: str, existing: Iterable[Slice]) -> Edition |
         generation=newest,
         slots=tuple(item.devices for item in devices),
         counters=tuple(item.shared_counters for item in counters),
+        skips=tuple(item.skips for item in devices),
     )
     every = chain.from_iterable((*edition.slots, *edition.counters))
     return edition if all(isinstance(one.get("name"), str) for one in every) else None
@@ -137,16 +149,22 @@ def next_edition(
     wanted = {device.name: device_json(device) for device in content.devices}
     sets = {one.name: counter_set_json(one) for one in content.sets}
     if edition is None:
+        slots = _placed(place((), content.devices))
         return Edition(
             pool=pool,
             generation=newest + 1,
-            slots=_contents(_placed(place((), content.devices)), wanted),
+            slots=_contents(slots, wanted),
             counters=_contents(place_sets((), tuple(sets)), sets),
+            skips=_skips(slots, content.devices),
         )
     edition = _with_counters(edition, slots_needed(len(sets)))
     known = {device["name"]: device for device in chain.from_iterable(edition.slots)}
+    skipped = {one["name"]: skips for slot, skips in edition.skipping() for one in slot}
     changed = frozenset(
-        name for name, item in wanted.items() if name in known and not _same_item(item, known[name])
+        one.name
+        for one in content.devices
+        if one.name in known
+        if one.skips != skipped[one.name] or not _same_item(wanted[one.name], known[one.name])
     )
     slots = _placed(place(edition.names, content.devices, changed=changed))
     after = Edition(
@@ -154,6 +172,7 @@ def next_edition(
         generation=edition.generation,
         slots=_contents(slots, wanted),
         counters=_contents(place_sets(edition.set_names, tuple(sets)), sets),
+        skips=_skips(slots, content.devices),
     )
     if _differing(edition, after) > 1:
         return attrs.evolve(after, generation=max(newest, edition.generation) + 1)
@@ -180,6 +199,12 @@ def _names(slots: SlotsJson) -> Slots:
     return tuple(tuple(str(item["name"]) for item in slot) for slot in slots)
 
 
+def _skips(slots: Slots, devices: Iterable[Device]) -> tuple[tuple[str, ...], ...]:
+    """What kubelet skips, by slice: the same with all of its devices."""
+    skips = {device.name: device.skips for device in devices}
+    return tuple(skips[slot[0]] if slot else () for slot in slots)
+
+
 def _contents(slots: Slots, wanted: Mapping[str, DeviceJson]) -> SlotsJson:
     return tuple(tuple(wanted[name] for name in slot) for slot in slots)
 
@@ -192,8 +217,11 @@ def _differing(before: Edition, after: Edition) -> int:
     """How many slices have to be written; all of them when their number changes."""
     if before.slice_count != after.slice_count:
         return before.slice_count + after.slice_count
-    pairs = zip((*before.slots, *before.counters), (*after.slots, *after.counters), strict=True)
-    return sum(not _same_slot(old, new) for old, new in pairs)
+    slots = zip(before.skipping(), after.skipping(), strict=True)
+    sets = zip(before.counters, after.counters, strict=True)
+    return sum(
+        skipped != skips or not _same_slot(old, new) for (old, skipped), (new, skips) in slots
+    ) + sum(not _same_slot(old, new) for old, new in sets)
 
 
 def _same_slot(one: Sequence[DeviceJson], other: Sequence[DeviceJson]) -> bool:

@@ -7,6 +7,8 @@ and then packing it afresh costs nothing more. So there is no third way:
 * A device keeps its slice. What is new goes where its bucket is and room is left.
 * A slice that became empty stays, so a device that comes and goes never changes their number.
 * A packing from scratch fills slices in the order of publication, devices of a bucket together.
+* A slice says once for all of its devices what kubelet skips, so only devices that are alike in
+  that lie in one.
 
 The scheduler tries devices in the order of slices, then of lists. A packing that no longer honours
 the order of kinds and groups is given up; single late devices at the end are left there.
@@ -17,7 +19,7 @@ Source: KC §4.2, §4.3; network.md §2.3.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from itertools import chain
+from itertools import chain, groupby
 from typing import Final, TypeAlias
 
 from berth.model.device import Device
@@ -43,7 +45,7 @@ def place(
     by_name = {device.name: device for device in ordered}
     slots = _kept(previous, ordered, changed)
     if slots is None:
-        slots = _packed([device.name for device in ordered])
+        slots = _packed(ordered)
     return tuple(tuple(by_name[name] for name in slot) for slot in slots)
 
 
@@ -56,9 +58,13 @@ def arrange(devices: Iterable[Device]) -> tuple[Device, ...]:
     return tuple(chain.from_iterable(groups.values()))
 
 
-def _packed(names: Sequence[str]) -> Slots:
-    starts = range(0, max(len(names), 1), SLICE_LIMIT)
-    return tuple(tuple(names[start : start + SLICE_LIMIT]) for start in starts)
+def _packed(ordered: Sequence[Device]) -> Slots:
+    slots: list[tuple[str, ...]] = []
+    for _, alike in groupby(ordered, key=lambda device: device.skips):
+        names = [device.name for device in alike]
+        starts = range(0, len(names), SLICE_LIMIT)
+        slots += [tuple(names[start : start + SLICE_LIMIT]) for start in starts]
+    return tuple(slots) or ((),)
 
 
 def _kept(previous: Slots, ordered: Sequence[Device], changed: Container[str]) -> Slots | None:
@@ -84,7 +90,9 @@ def _kept(previous: Slots, ordered: Sequence[Device], changed: Container[str]) -
         slots[target] = sorted((*slots[target], *(d.name for d in added)), key=rank.__getitem__)
     result = tuple(tuple(slot) for slot in slots)
     full = any(len(slot) > SLICE_LIMIT for slot in result)
-    return None if full or _reordered(result, ordered) else result
+    skips = {device.name: device.skips for device in ordered}
+    mixed = any(len({skips[name] for name in slot}) > 1 for slot in result)
+    return None if full or mixed or _reordered(result, ordered) else result
 
 
 def _target(
@@ -98,7 +106,13 @@ def _target(
     beside = {device.name for device in ordered if device.bucket in buckets}
     first = ordered.index(added[0])
     predecessor = ordered[first - 1].name if first else ""
-    roomy = [index for index in candidates if len(slots[index]) + len(added) <= SLICE_LIMIT]
+    skips = {device.name: device.skips for device in ordered}
+    roomy = [
+        index
+        for index in candidates
+        if len(slots[index]) + len(added) <= SLICE_LIMIT
+        if {skips[name] for name in slots[index]} <= {device.skips for device in added}
+    ]
     if not roomy:
         return None
     return max(

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import trio
@@ -30,12 +29,13 @@ from berth.dra.lingering import Lingering
 from berth.dra.nodename import NodeChoice
 from berth.dra.origin import Origin
 from berth.dra.pacing import COALESCE_S, Pace
+from berth.dra.publication import PublisherStatistics, pool_states, taint_counts
 from berth.dra.quarantine import Refusal
+from berth.dra.skipping import UNWATCHED
 from berth.dra.slices import PoolPlan, Verb
 from berth.dra.tainting import NOTES_SINCE, ruled
 from berth.dra.writer import Ending, SliceWriter
 from berth.errors import KubeError
-from berth.features.states import Evidence, FeatureStates, fold
 from berth.kube.api import (
     KubeApi,
     SliceEvent,
@@ -55,49 +55,6 @@ _log = get_log(__name__)
 _chance: Final = random.SystemRandom().random
 
 
-@attrs.frozen(kw_only=True)
-class PoolState:
-    """One pool as it stands on the server."""
-
-    generation: int
-    slices: int
-    devices: int
-
-
-@attrs.frozen(kw_only=True)
-class PublisherStatistics:
-    """How publication fares.
-
-    Attributes:
-        state: One phrase for the operator; ``published`` when all is as it should be.
-        node: Name of the node; empty while there is none to publish for.
-        pools: What stands on the server, by pool.
-        refused: Names of devices that the server does not take.
-        rounds: Rounds of writes begun.
-        writes: Requests that changed something.
-        failures: Failures in a row.
-        remarks: What an operator should know of the slices, one sentence each.
-        restored: Slices that were put back as they had been, by pool.
-        dropped: How many places there are at which the server did not keep what was written, by
-            field.
-        taints: How many there are on our devices, by key and effect.
-        features: How far the cluster has each feature.
-    """
-
-    state: str
-    node: str
-    pools: Mapping[str, PoolState]
-    refused: tuple[str, ...]
-    rounds: int
-    writes: int
-    failures: int
-    remarks: tuple[str, ...] = ()
-    restored: Mapping[tuple[str, ...], float] = attrs.field(factory=dict)
-    dropped: Mapping[str, int] = attrs.field(factory=dict)
-    taints: Mapping[tuple[str, str], int] = attrs.field(factory=dict)
-    features: FeatureStates = attrs.field(factory=lambda: fold(Evidence()))
-
-
 class Publisher:
     """Publishes one node's devices.
 
@@ -111,6 +68,8 @@ class Publisher:
             is not told which.
         near: The nodes that are as good as a NUMA node, by its number; ``None``: standard
             attributes are no lists.
+        unseen: Why claims that kubelet does not ask for are not seen; its value is ``None`` while
+            they are.
         chance: Gives random numbers from 0 up to 1, which spread the pauses.
         told: Told the devices whose taints were written otherwise than before.
     """
@@ -125,6 +84,7 @@ class Publisher:
         history: NodeHistory,
         kind: str = "",
         near: Mapping[int, tuple[int, ...]] | None = None,
+        unseen: Latest[str | None] | None = None,
         chance: Callable[[], float] = _chance,
         told: Callable[[Iterable[str]], object] = tuple,
     ) -> None:
@@ -132,6 +92,7 @@ class Publisher:
         self._inventory = inventory
         self._choice = choice
         self._history = history
+        self._unseen = unseen or Latest(UNWATCHED)
         self._chance = chance
         # Nothing is written before the Node object gave its UID (`_find_node`).
         origin = Origin(driver=driver, owner=Owner(name=choice.name, uid=""), kind=kind)
@@ -158,6 +119,11 @@ class Publisher:
         """Devices that the server does not take, by name, for the inventory to leave out."""
         return self._writer.refusals
 
+    @property
+    def not_in_force(self) -> tuple[str, ...]:
+        """Settings that the slices cannot say, and why; one sentence each."""
+        return self._writer.not_in_force
+
     def look_at_node(self) -> None:
         """Kubelet came, or came again, and may declare other features."""
         self._read_node = True
@@ -176,7 +142,8 @@ class Publisher:
         await self._wait_node()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._follow_slices)
-            nursery.start_soon(self._follow_inventory)
+            nursery.start_soon(self._follow, self._inventory)
+            nursery.start_soon(self._follow, self._unseen)
             nursery.start_soon(self._remove_former)
             while True:
                 await self._wait_due()
@@ -184,18 +151,11 @@ class Publisher:
 
     def statistics(self) -> PublisherStatistics:
         """Give the state of now."""
-        pools: dict[str, PoolState] = {}
-        for item in self._writer.observed.slices():
-            known = pools.get(item.pool, PoolState(generation=0, slices=0, devices=0))
-            pools[item.pool] = PoolState(
-                generation=max(known.generation, item.generation),
-                slices=known.slices + 1,
-                devices=known.devices + len(item.devices),
-            )
+        slices = self._writer.observed.slices()
         return PublisherStatistics(
             state="; ".join(self._problems.values()) or "published",
             node=self._choice.name if self._writer.origin.owner.uid else "",
-            pools=pools,
+            pools=pool_states(slices),
             refused=tuple(sorted(self.refusals.get())),
             rounds=self._rounds,
             writes=self._writer.writes,
@@ -203,12 +163,7 @@ class Publisher:
             remarks=self._writer.remarks(),
             restored=self._writer.restored.series(),
             dropped=self._writer.dropped(),
-            taints=Counter(
-                (str(taint.get("key")), str(taint.get("effect")))
-                for item in self._writer.observed.slices()
-                for device in item.devices
-                for taint in device.get("taints") or ()
-            ),
+            taints=taint_counts(slices),
             features=self.capabilities.states.get(),
         )
 
@@ -255,8 +210,8 @@ class Publisher:
             self.capabilities.look_again()
         self._watch_broke = False
 
-    async def _follow_inventory(self) -> None:
-        async for _ in self._inventory.changes():
+    async def _follow(self, news: Latest[Any]) -> None:
+        async for _ in news.changes():
             self._changed.set()
 
     async def _remove_former(self) -> None:
@@ -301,8 +256,12 @@ class Publisher:
     def _plan(
         self, devices: Sequence[Device], counter_sets: Sequence[CounterSet]
     ) -> tuple[PoolPlan, ...]:
-        notes = self.capabilities.is_since(NOTES_SINCE)
-        return self._writer.plan(devices, counter_sets, notes=notes)
+        return self._writer.plan(
+            devices,
+            counter_sets,
+            notes=self.capabilities.is_since(NOTES_SINCE),
+            unseen=self._unseen.get(),
+        )
 
     def _devices(self, inventory: Inventory) -> tuple[Device, ...]:
         """What is offered, and what was and is on its way home."""

@@ -26,6 +26,7 @@ from berth.dra.lists import listed, refuses_lists
 from berth.dra.observed import ObservedSlices
 from berth.dra.origin import Origin
 from berth.dra.quarantine import Quarantine, Refusal, dropped_in, refusals_of, unguarded
+from berth.dra.skipping import UNWATCHED, hindrance, unskipped
 from berth.dra.slices import Accepted, PoolPlan, Verb, Write, plan
 from berth.dra.tainting import FIELD as TAINTS
 from berth.dra.tainting import foreign_taints, untainted, without_notes
@@ -33,7 +34,7 @@ from berth.errors import KubeError
 from berth.features.registry import PROOFS
 from berth.kube.api import KubeApi, SliceQuery
 from berth.kube.compare import differences
-from berth.kube.slices import COSTS, GROUPS, Slice
+from berth.kube.slices import COSTS, GROUPS, SKIPS, Slice
 from berth.model.device import CounterSet, Device
 from berth.model.meter import Tally
 from berth.runtime.latest import Latest
@@ -45,6 +46,7 @@ _STALE: Final = frozenset({404, 409})
 _SHOWN: Final = 5
 _NO_TAINTS: Final = "the API server drops taints: its feature gate DRADeviceTaints is off"
 _NO_LISTS: Final = "standard attributes are single values in spite of [dra] lists"
+_NO_SKIPS: Final = "skip_node_operations is not in force"
 _log = get_log(__name__)
 
 
@@ -54,7 +56,7 @@ class Ending(Enum):
     DONE = "done"
     STALE = "somebody else wrote in between"
     REFUSED = "the server does not take a device"
-    LESS = "the server does not take a field of devices"
+    LESS = "the server does not take a field of slices"
 
 
 class SliceWriter:
@@ -100,6 +102,8 @@ class SliceWriter:
         self._unaccounted = ""
         self._near = near
         self._unlisted = ""
+        self.not_in_force: tuple[str, ...] = ()
+        """Settings that the slices cannot say, and why; one sentence each."""
 
     def plan(
         self,
@@ -107,11 +111,13 @@ class SliceWriter:
         counter_sets: Iterable[CounterSet] = (),
         *,
         notes: bool = False,
+        unseen: str | None = UNWATCHED,
     ) -> tuple[PoolPlan, ...]:
         """What is due now for these devices, by pool; a name that comes twice counts once.
 
         Args:
             notes: The server knows taints that keep nobody away.
+            unseen: Why claims that kubelet does not ask for are not seen; ``None`` when they are.
         """
         tries = self._capabilities.tries
         grouped = tries("compatibility-groups")
@@ -119,9 +125,13 @@ class SliceWriter:
         self._set_untold(wanted)
         self._set_unaccounted(wanted)
         self._set_unlisted()
+        hindered = hindrance(self._capabilities, unseen)
+        skipping = any(device.skips for device in wanted)
+        self.not_in_force = (f"{_NO_SKIPS}: {hindered}",) if skipping and hindered else ()
         by_name: dict[str, Device] = {}
         for device in wanted:
             told = costless(device) if self._unaccounted else device
+            told = unskipped(told) if hindered else told
             known = self._as_taken(told if grouped else ungrouped(told), notes=notes)
             if known is not None:
                 by_name.setdefault(device.name, known)
@@ -142,7 +152,12 @@ class SliceWriter:
 
     def remarks(self) -> tuple[str, ...]:
         """What an operator should know of the slices as they stand, one sentence each."""
-        ours = (_NO_TAINTS if self._untold else "", self._unaccounted, self._unlisted)
+        ours = (
+            _NO_TAINTS if self._untold else "",
+            self._unaccounted,
+            self._unlisted,
+            *self.not_in_force,
+        )
         return (*filter(None, ours), *foreign_taints(self.observed.slices()))
 
     def dropped(self) -> Mapping[str, int]:
@@ -237,8 +252,9 @@ class SliceWriter:
             return Ending.DONE
         lost = {field for field in PROOFS if any(each.drops(field) for each in differing)}
         self._capabilities.saw_dropped(lost)
-        if lost & {GROUPS, TAINTS, COSTS}:
+        if lost & {GROUPS, TAINTS, COSTS, SKIPS}:
             # Of groups all devices are told, or none: those with and those without go apart.
+            # What kubelet is to skip decides who lies with whom.
             return Ending.LESS
         self._accepted[pool, item.index] = Accepted(sent=item.slice, got=got)
         dropped = dropped_in(item.slice, got, self._devices)

@@ -22,10 +22,12 @@ FEATURES: Final = (
         gate="DRAOptionalNodeOperations",
         stages=since(v1_37=_ALPHA),
         parts=_BOTH,
+        config="[[generic]] skip_node_operations",
         cost="kubelet knows no CDI devices, no metadata and no health of such a device, and "
-        "PodResources tells none",
+        "PodResources tells none; berth watches all claims of the cluster",
         proof=("skipNodeOperations",),
         declared=True,
+        test="test_skip.py::test_pods_start_and_end_while_the_daemon_is_away",
     ),
     Feature(
         key="consumable-capacity",

@@ -26,12 +26,22 @@ GROUPS: Final = "compatibilityGroups"
 
 COSTS: Final = "nodeAllocatableResources"
 """Field of a device; with its feature gate off a server drops it."""
+SKIPS: Final = "skipNodeOperations"
+"""Field that says what kubelet does not ask a driver for; with its gate off a server drops it."""
 
 READY: Final = "bindingConditions"
 """Field that tells what a pod's binding waits for; with its feature gate off a server drops it."""
 
 _OWN: Final = frozenset(
-    {"driver", "pool", "nodeName", "devices", "sharedCounters", "partitionTypeAttribute"}
+    {
+        "driver",
+        "pool",
+        "nodeName",
+        "devices",
+        "sharedCounters",
+        "partitionTypeAttribute",
+        SKIPS,
+    }
 )
 """Fields of ``spec`` that a node-local driver sets; any other was put there by somebody else."""
 
@@ -59,6 +69,8 @@ class Slice:
             slice with some has no devices (1.35 and later).
         partition_type: Qualified name of the attribute that tells what part of its whole a device
             is; empty for none (1.37 and later).
+        skips: What kubelet does not ask the driver for with claims of these devices (1.37 and
+            later).
         name: Name of the object; empty while it is not created.
         generate_name: Prefix from which the server makes the name at creation.
         uid: Identity of the object; empty while it is not created.
@@ -75,6 +87,7 @@ class Slice:
     devices: tuple[Mapping[str, Any], ...]
     shared_counters: tuple[Mapping[str, Any], ...] = ()
     partition_type: str = ""
+    skips: tuple[str, ...] = ()
     name: str = ""
     generate_name: str = ""
     uid: str = ""
@@ -110,6 +123,7 @@ def spec_json(wanted: Slice) -> dict[str, Any]:
         "devices": list(wanted.devices),
         "sharedCounters": list(wanted.shared_counters),
         "partitionTypeAttribute": wanted.partition_type,
+        SKIPS: list(wanted.skips),
         **wanted.others,
     }
     return {key: value for key, value in spec.items() if value not in ("", [])}
@@ -133,6 +147,7 @@ def slice_from_json(value: Any) -> Slice:
         devices=tuple(fields.mappings(spec, "devices")),
         shared_counters=tuple(fields.mappings(spec, "sharedCounters")),
         partition_type=fields.text(spec, "partitionTypeAttribute"),
+        skips=fields.texts(spec, SKIPS),
         name=fields.text(metadata, "name"),
         generate_name=fields.text(metadata, "generateName"),
         uid=fields.text(metadata, "uid"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from berth.deviceplugin.plugin import PluginDoorStatistics
 from berth.deviceplugin.podresources import PodResources
 from berth.dra.plugin import DraPluginStatistics
-from berth.dra.publisher import PublisherStatistics
+from berth.dra.publication import PublisherStatistics
 from berth.metrics.api import Traffic
 from berth.metrics.hooks import MeteredHooks
 from berth.metrics.page import Page

@@ -119,6 +119,7 @@ class Device:
             bound.
         failure: Types of those by which a claim's devices are given up; none without the others.
         only_awaited: It is not published where the server drops them.
+        skips: What kubelet need not ask of the driver for its claims, in the words of a slice.
     """
 
     name: str
@@ -138,6 +139,7 @@ class Device:
     binding: tuple[str, ...] = ()
     failure: tuple[str, ...] = ()
     only_awaited: bool = False
+    skips: tuple[str, ...] = ()
 
 
 class NicKind(Enum):

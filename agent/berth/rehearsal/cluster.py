@@ -33,17 +33,27 @@ class Cluster:
         api: The API server.
         node: Name of the only node.
         driver: Name of our driver.
+        declared: Feature gates that the node tells to have open.
     """
 
-    def __init__(self, api: ApiServer, *, node: str, driver: str) -> None:
+    def __init__(
+        self,
+        api: ApiServer,
+        *,
+        node: str,
+        driver: str,
+        declared: frozenset[str] = frozenset(),
+    ) -> None:
         self.api = api
         self.node = node
         self.driver = driver
+        self._declared = declared
         self._templates: dict[tuple[str, str], Mapping[str, Any]] = {}
 
     def open(self) -> None:
         """Make the Node and the classes that ``configs/kubernetes/deviceclasses.yaml`` has."""
-        self.api.put(NODES, {"metadata": {"name": self.node}})
+        status = {"declaredFeatures": sorted(self._declared)}
+        self.api.put(NODES, {"metadata": {"name": self.node}, "status": status})
         for kind in CLASS_TYPES:
             self.api.put(CLASSES, _class(f"{kind}.{self.driver}", self.driver, kind))
 
@@ -203,6 +213,7 @@ class Cluster:
                 slices=self.api.objects(SLICES),
                 claims=self.api.objects(CLAIMS),
                 node=self.node,
+                declared=self._declared,
             )
             allocation = {**found.allocation, "allocationTimestamp": now_text()}
             yield from found.notes

@@ -31,6 +31,7 @@ class Pod:
 
     Attributes:
         claims: Its claims with devices of ours, by the pod's own names for them.
+        skips: What the allocation says that kubelet leaves out, by claim UID, of each device.
         prepared: What the driver answered, by claim UID.
         allotments: What it has of extended resources.
     """
@@ -38,6 +39,7 @@ class Pod:
     name: PodName
     spec: Mapping[str, Any]
     claims: Mapping[str, ClaimRef]
+    skips: Mapping[str, Sequence[Sequence[str]]] = attrs.field(factory=dict)
     prepared: Mapping[str, Sequence[PreparedDevice]] = attrs.field(factory=dict)
     allotments: Sequence[Allotment] = ()
     sandbox: Sandbox | None = None
@@ -101,7 +103,14 @@ class Pods:
             if name.uid not in {entry["uid"] for entry in reserved}:
                 raise ClaimError(f"claim {ref}", f"is not reserved for pod {name}")
         ours = {key: ref for key, ref in claims.items() if self._cluster.results(ref)}
-        return Pod(name=name, spec=stored["spec"], claims=ours)
+        skips = {
+            ref.uid: tuple(
+                tuple(result.get("skipNodeOperations") or ())
+                for result in self._cluster.results(ref)
+            )
+            for ref in ours.values()
+        }
+        return Pod(name=name, spec=stored["spec"], claims=ours, skips=skips)
 
     async def start(self, name: PodName, kubelet: Kubelet) -> Pod:
         """Start a scheduled pod; gives it with all its containers running.
@@ -131,8 +140,19 @@ class Pods:
         Raises:
             BerthError: It failed, in the words of kubelet's event.
         """
-        if pod.claims:
-            pod.prepared = await kubelet.prepare(self._cluster.driver, tuple(pod.claims.values()))
+        if claims := self._asked(pod, "NodePrepareResources"):
+            pod.prepared = await kubelet.prepare(self._cluster.driver, claims)
+
+    def _asked(self, pod: Pod, operation: str) -> tuple[ClaimRef, ...]:
+        """The claims for which the driver is called: not every device of it says to leave it out.
+
+        Kubelet keeps that from before the pod's start; a claim that is gone is one to be undone.
+        """
+        return tuple(
+            ref
+            for ref in pod.claims.values()
+            if not all({operation, "*"} & {*skips} for skips in pod.skips.get(ref.uid, ((),)))
+        )
 
     async def run_sandbox(self, pod: Pod) -> None:
         """Make the pod's sandbox.
@@ -169,8 +189,8 @@ class Pods:
         Raises:
             BerthError: It failed, in the words of kubelet's log.
         """
-        if pod.claims:
-            await kubelet.unprepare(self._cluster.driver, tuple(pod.claims.values()))
+        if claims := self._asked(pod, "NodeUnprepareResources"):
+            await kubelet.unprepare(self._cluster.driver, claims)
 
     async def remove(self, pod: Pod) -> None:
         """Remove what is left of the pod, on the node and on the server."""

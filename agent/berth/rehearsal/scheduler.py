@@ -12,7 +12,7 @@ order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 from uuid import uuid4
@@ -21,6 +21,7 @@ import attrs
 
 from berth.errors import ClaimError
 from berth.kube.quantity import format_quantity, parse_quantity
+from berth.rehearsal.apiserver.gates import OPTIONAL_OPERATIONS
 from berth.rehearsal.cel import Unread, selects
 from berth.rehearsal.counting import Amounts, covers, is_valid, less, stock_of
 from berth.rehearsal.shares import consumed_by
@@ -41,11 +42,16 @@ class Allocated:
 
 @attrs.frozen(kw_only=True)
 class _Offer:
-    """One device in the slices."""
+    """One device in the slices.
+
+    Attributes:
+        skips: What its slice says that kubelet leaves out.
+    """
 
     driver: str
     pool: str
     device: Json
+    skips: Sequence[str] = ()
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -92,6 +98,7 @@ def allocate(
     slices: Iterable[Json],
     claims: Iterable[Json],
     node: str,
+    declared: Container[str] = (),
 ) -> Allocated:
     """Give devices to a claim.
 
@@ -101,13 +108,16 @@ def allocate(
         slices: All ResourceSlices.
         claims: All ResourceClaims; what they were given is taken.
         node: The node on which the pod is to run.
+        declared: What the node declares; without it devices that kubelet would skip are no offer.
 
     Raises:
         ClaimError: Some request finds no device; the text says which, and what stood in the way.
     """
     pools = _pools(slices, node)
     search = _Search(
-        offers=tuple(_offers(pools)),
+        offers=tuple(
+            offer for offer in _offers(pools) if not offer.skips or OPTIONAL_OPERATIONS in declared
+        ),
         stocks={place: stock_of(found) for place, found in pools.items()},
         classes={item["metadata"]["name"]: item for item in classes},
         used=tuple(_used(claims)),
@@ -301,7 +311,8 @@ def _offers(pools: Mapping[tuple[str, str], Sequence[Json]]) -> Iterator[_Offer]
     for (driver, pool), found in pools.items():
         for item in found:
             for device in item["spec"].get("devices") or ():
-                yield _Offer(driver=driver, pool=pool, device=device)
+                skips = item["spec"].get("skipNodeOperations") or ()
+                yield _Offer(driver=driver, pool=pool, device=device, skips=skips)
 
 
 def _used(claims: Iterable[Json]) -> Iterator[Json]:
@@ -356,6 +367,8 @@ def _result(grant: _Grant) -> dict[str, Any]:
         result["consumedCapacity"] = {
             name: format_quantity(int(amount)) for name, amount in grant.consumed.items()
         }
+    if offer.skips:
+        result["skipNodeOperations"] = list(offer.skips)
     if ask.body.get("tolerations"):
         result["tolerations"] = ask.body["tolerations"]
     for key in ("bindingConditions", "bindingFailureConditions"):

@@ -18,7 +18,7 @@ from berth.config.finding import toml_text
 from berth.dra.registration import Places
 from berth.errors import LocalProtocolError
 from berth.rehearsal.apiserver.callers import Caller, Role
-from berth.rehearsal.apiserver.gates import GATES_1_37
+from berth.rehearsal.apiserver.gates import DECLARED, GATES_1_37
 from berth.rehearsal.apiserver.server import ApiServer, kubeconfig_json
 from berth.rehearsal.child import Berthd
 from berth.rehearsal.cluster import Cluster
@@ -46,12 +46,12 @@ class Setting:
         environment: Variables that the daemon gets besides.
         held: The daemon's sockets are held for it, as by ``berthd.socket``.
         runtime: The container runtime.
+        gates: Feature gates that are open in the API server and in kubelet.
         kubelet_root: Kubelet's root, where it is not the usual one.
         kubelet_age_s: How long kubelet has been there when it begins; 60 s and more are believed
             that a pod has ended.
         with_kubelet: Kubelet runs from the beginning.
         with_nri: The runtime has NRI switched on from the beginning.
-        gates: Feature gates of the API server that are open.
     """
 
     config: Mapping[str, Any]
@@ -59,11 +59,11 @@ class Setting:
     environment: Mapping[str, str] = attrs.field(factory=dict)
     held: bool = True
     runtime: Runtime = attrs.field(factory=Runtime)
+    gates: frozenset[str] = GATES_1_37
     kubelet_root: Path = World.kubelet
     kubelet_age_s: float = 0.0
     with_kubelet: bool = True
     with_nri: bool = True
-    gates: frozenset[str] = GATES_1_37
 
 
 class Stage:
@@ -78,7 +78,9 @@ class Stage:
         # Its rights are those of rbac.yaml with the driver's name in it, as that file asks for.
         account = Caller(name=ACCOUNT, role=Role.ACCOUNT, node=NODE, driver=setting.driver)
         self.api = ApiServer(gates=setting.gates, tokens={TOKEN: account})
-        self.cluster = Cluster(self.api, node=NODE, driver=setting.driver)
+        self.cluster = Cluster(
+            self.api, node=NODE, driver=setting.driver, declared=setting.gates & DECLARED
+        )
         self.runtime = setting.runtime
         self.pods = Pods(self.cluster, self.runtime)
         self.notes: list[Note] = []

@@ -249,13 +249,22 @@ async def test_node_and_version_are_told(bench: Bench) -> None:
         {"type": "Hostname", "address": "worker-7"},
     ]
     stored = bench.server.put(
-        NODES, {"metadata": {"name": "n"}, "status": {"addresses": addresses}}
+        NODES,
+        {
+            "metadata": {"name": "n"},
+            "status": {"addresses": addresses, "declaredFeatures": ["One", "Two"]},
+        },
     )
 
     node = await bench.api.get_node("n")
     version = await bench.api.server_version()
 
-    assert node == Node(name="n", uid=stored["metadata"]["uid"], addresses=("10.0.0.7",))
+    assert node == Node(
+        name="n",
+        uid=stored["metadata"]["uid"],
+        addresses=("10.0.0.7",),
+        declared=frozenset({"One", "Two"}),
+    )
     assert (version.major, version.minor, version.text) == (1, 37, "v1.37.2")
 
 

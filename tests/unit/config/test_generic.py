@@ -109,7 +109,7 @@ match = {}
             'agent.toml:5: [[generic]] 1 "modem": permission is unknown: the keys here are name, '
             "match, nodes, with, rename, permissions, mounts, env, count, allow_block, "
             "allow_outside_dev, attributes, door, resource, inject, admin_permissions, node_cost, "
-            "health and bind; nearest is permissions"
+            "skip_node_operations, health and bind; nearest is permissions"
         ),
         'agent.toml:6: [[generic]] 1 "modem": permissions is "rx": it must be a subset of "rwm"',
         (

@@ -223,6 +223,14 @@ def test_switches_of_the_table_are_read() -> None:
             'match.name = "a"\nclaims_may = "no field"',
             'claims_may is "no field": it must be a field of NicConfig such as "rules"',
         ),
+        (
+            'match.name = "a"\nskip_node_operations = "unprepare"',
+            (
+                'skip_node_operations is "unprepare", which is not available in this version: '
+                'it must be "none"; drop it: a NIC is made ready, moved or bound when its claim is '
+                "prepared, and brought home"
+            ),
+        ),
         ("", "lacks match: it must be given: table"),
         ("match = {}", "match has no condition: it would select every NIC; give at least one"),
         (

@@ -37,6 +37,7 @@ class FakeApi:
 
     Attributes:
         allocations: What a watch of claims lists first.
+        unwatched: Why claims may not be watched; set before somebody does.
         claim_reports: Who watches claims now; a test tells them what happens.
         requests: Verb and time of every request that would change something.
         refuse: Called with the verb and the slice before a write; may raise.
@@ -54,6 +55,7 @@ class FakeApi:
         self.slices: dict[str, Slice] = {}
         self.taint_rules: tuple[TaintRule, ...] = ()
         self.allocations: tuple[AllocatedClaim, ...] = ()
+        self.unwatched: KubeError | None = None
         self.claim_reports: list[Callable[[ClaimEvent], None]] = []
         self.requests: list[tuple[str, float]] = []
         self.reads = 0
@@ -133,7 +135,10 @@ class FakeApi:
         """Report until cancelled."""
         assert query.driver == "berth.dev"
         await trio.lowlevel.checkpoint()
-        report(ClaimsListed(claims=self.allocations))
+        if self.unwatched is None:
+            report(ClaimsListed(claims=self.allocations))
+        else:
+            report(WatchInterrupted(error=self.unwatched, retry_s=1.0, attempts=1))
         self.claim_reports.append(report)
         try:
             while True:

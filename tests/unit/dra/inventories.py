@@ -144,9 +144,24 @@ def kinds(draw: st.DrawFn, *, costs: bool = True) -> Device:
 
 
 @st.composite
-def inventories(draw: st.DrawFn, most: int = MOST, *, costs: bool = True) -> Inventory:
-    """Draw an inventory in its order of publication."""
+def inventories(
+    draw: st.DrawFn, most: int = MOST, *, costs: bool = True, skips: bool = False
+) -> Inventory:
+    """Draw an inventory in its order of publication.
+
+    Args:
+        draw: Of Hypothesis.
+        most: Most devices.
+        costs: Devices may cost the node something.
+        skips: One of the generic groups may be one that kubelet does not ask for.
+    """
     drawn = draw(st.lists(kinds(costs=costs), min_size=1, max_size=5))
+    if skips:
+        words = draw(st.sampled_from([(), ("*",), ("NodeUnprepareResources",)]))
+        drawn = [
+            attrs.evolve(one, skips=words if (one.type, one.group) == ("generic", "a") else ())
+            for one in drawn
+        ]
     edges = [0, 1, 63, 64, 65, 128, 129, 1024, most]
     count = draw(
         st.one_of(st.sampled_from([each for each in edges if each <= most]), st.integers(0, most))

@@ -128,7 +128,9 @@ def test_recovered_refuses_counters_before_devices() -> None:
     """What another program laid out otherwise is no edition to build on."""
 
     sets = ({"name": "s"},)
-    edition = Edition(pool="p", generation=3, slots=(({"name": "a"},),), counters=(sets,))
+    edition = Edition(
+        pool="p", generation=3, slots=(({"name": "a"},),), counters=(sets,), skips=((),)
+    )
     devices, counters = (
         attrs.evolve(item, name=f"{item.generate_name}aaaaa") for item in edition.slices(ORIGIN)
     )

@@ -77,7 +77,11 @@ def scene() -> Open:
 
     @asynccontextmanager
     async def begin(
-        api: FakeApi, first: Inventory = DIVIDED, *, kind: str = ""
+        api: FakeApi,
+        first: Inventory = DIVIDED,
+        *,
+        kind: str = "",
+        unseen: Latest[str | None] | None = None,
     ) -> AsyncIterator[Scene]:
         inventory: Latest[Inventory | None] = Latest(first)
         publisher = Publisher(
@@ -87,6 +91,7 @@ def scene() -> Open:
             choice=NodeChoice(name="worker-7"),
             history=NoHistory(Folder(Path("/nowhere"))),
             kind=kind,
+            unseen=unseen,
             chance=lambda: 0.0,
         )
         async with trio.open_nursery() as nursery:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 import attrs
@@ -28,7 +29,7 @@ def faults(writes: Sequence[Write]) -> list[Any]:
     return [problem for spec in specs for problem in check_slice(spec, None)]
 
 
-@given(inventory=inventories())
+@given(inventory=inventories(skips=True))
 def test_any_inventory_is_taken_and_then_left_alone(inventory: Inventory) -> None:
     """Each device is in it once, in a whole pool, and a second look writes nothing."""
 
@@ -41,7 +42,7 @@ def test_any_inventory_is_taken_and_then_left_alone(inventory: Inventory) -> Non
     assert shelf.sync(inventory.devices, inventory.sets) == []
 
 
-@given(inventory=inventories(), data=st.data())
+@given(inventory=inventories(skips=True), data=st.data())
 def test_change_of_one_device_writes_one_slice(inventory: Inventory, data: st.DataObject) -> None:
     """Of its attributes, its amounts or its taints."""
 
@@ -65,7 +66,7 @@ def test_change_of_one_device_writes_one_slice(inventory: Inventory, data: st.Da
     assert faults(writes) == []
 
 
-@given(inventory=inventories(), data=st.data())
+@given(inventory=inventories(skips=True), data=st.data())
 def test_device_that_goes_and_comes_back_writes_one_slice_each(
     inventory: Inventory, data: st.DataObject
 ) -> None:
@@ -86,7 +87,7 @@ def test_device_that_goes_and_comes_back_writes_one_slice_each(
     assert faults([*gone, *again]) == []
 
 
-@given(inventory=inventories(most=1024))
+@given(inventory=inventories(most=1024, skips=True))
 def test_new_device_writes_one_slice_where_one_has_room(inventory: Inventory) -> None:
     """Else all of them once, in a new generation."""
 
@@ -97,9 +98,11 @@ def test_new_device_writes_one_slice_where_one_has_room(inventory: Inventory) ->
     last = inventory.devices[-1]
     new = attrs.evolve(device_of(attrs.evolve(last, consumes=()), 9999), bucket="")
     pool = [device for device in inventory.devices if pool_of(device) == pool_of(last)]
+    # Those that kubelet skips lie in slices of their own, and others behind them in further ones.
+    alike = list(takewhile(lambda device: device.skips == last.skips, reversed(pool)))
     writes = shelf.sync((*inventory.devices, new), inventory.sets)
 
-    full = len(pool) % 64 == 0
+    full = len(alike) % 64 == 0
     slices = sum(item.pool == shelf_pool(shelf, new) for item in shelf.slices.values())
     assert len(writes) == (slices if full else 1)
     assert faults(writes) == []

@@ -11,11 +11,18 @@ from berth.dra.placement import SLICE_LIMIT, Slots, arrange, place
 from berth.model.device import Device
 
 
-def nic(number: int, *, bucket: str = "", group: str = "g", kind: str = "nic") -> Device:
+def nic(
+    number: int, *, bucket: str = "", group: str = "g", kind: str = "nic", skips: str = ""
+) -> Device:
     """Give a device named by a number."""
-    name = f"nic-{number:04d}"
     return Device(
-        name=name, identity=f"pci:{number}", type=kind, group=group, attributes={}, bucket=bucket
+        name=f"nic-{number:04d}",
+        identity=f"pci:{number}",
+        type=kind,
+        group=group,
+        attributes={},
+        bucket=bucket,
+        skips=(skips,) if skips else (),
     )
 
 
@@ -98,6 +105,28 @@ def test_place_packs_afresh_when_groups_are_reordered() -> None:
     assert (before[1], before[0]) == after
 
 
+def test_place_gives_devices_that_kubelet_skips_slices_of_their_own() -> None:
+    """Kinds stay in their order, and a late device goes to the slice of those like it."""
+
+    devices = [*nics(70), *(nic(n, group="h", skips="*") for n in (100, 101)), nic(200, group="i")]
+    before = names(place((), devices))
+    late = names(place(before, [*devices[:71], nic(102, group="h", skips="*"), *devices[71:]]))
+
+    assert [len(slot) for slot in before] == [64, 6, 2, 1]
+    assert [len(slot) for slot in late] == [64, 6, 3, 1]
+
+
+def test_place_packs_afresh_when_a_part_of_a_slice_is_skipped() -> None:
+    """A slice says it of all of its devices, so those that are asked for have to leave it."""
+
+    before = names(place((), nics(4)))
+    skipped = [nic(0), nic(1), nic(2, skips="*"), nic(3, skips="*")]
+
+    after = names(place(before, skipped, changed={"nic-0002", "nic-0003"}))
+
+    assert after == (("nic-0000", "nic-0001"), ("nic-0002", "nic-0003"))
+
+
 def test_place_packs_afresh_when_the_past_is_impossible() -> None:
     """Slices that somebody filled twice with one device, or beyond the limit, are not kept."""
 
@@ -121,8 +150,14 @@ def inventories(draw: st.DrawFn) -> list[Device]:
     """Draw an inventory in its order of publication: groups, each with buckets."""
     numbers = draw(st.sets(st.integers(0, 400), max_size=200))
     groups = draw(st.permutations(["a", "b", "c"]))
+    skips = draw(st.tuples(*[st.sampled_from(["", "*", "NodeUnprepareResources"])] * 3))
     devices = [
-        nic(number, group=groups[number % 3], bucket=f"pf{number % 7}" if number % 2 else "")
+        nic(
+            number,
+            group=groups[number % 3],
+            bucket=f"pf{number % 7}" if number % 2 else "",
+            skips=skips[number % 3],
+        )
         for number in sorted(numbers)
     ]
     return sorted(devices, key=lambda device: groups.index(device.group))
@@ -139,6 +174,7 @@ def test_place_gives_a_valid_set_whatever_changes(
 
     assert sorted(chain.from_iterable(names(placed))) == sorted(device.name for device in after)
     assert all(len(slot) <= SLICE_LIMIT for slot in placed)
+    assert all(len({device.skips for device in slot}) <= 1 for slot in placed)
     assert names(placed) == names(place(names(placed), after))
 
 

@@ -12,7 +12,8 @@ from trio.testing import MockClock
 
 from berth.dra.history import NodeHistory
 from berth.dra.nodename import NodeChoice, choose_node
-from berth.dra.publisher import PoolState, Publisher
+from berth.dra.publication import PoolState
+from berth.dra.publisher import Publisher
 from berth.dra.quarantine import SHARING
 from berth.errors import KubeError
 from berth.kube.api import Node

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from berth.dra.edition import Edition, recovered
 from berth.dra.slices import Accepted, Verb, plan
-from berth.kube.slices import Owner, Slice
+from berth.kube.slices import Owner, Slice, spec_json
 from berth.model.device import Device
 from tests.unit.dra.shelf import ORIGIN, Shelf, nic, nics
 
@@ -67,6 +67,24 @@ def test_plan_names_slices_so_that_they_sort_and_belong_to_the_node() -> None:
 
     assert first.generate_name == "00000-berth.dev-worker-7-"
     assert Owner(name="worker-7", uid="node-uid") == first.owner
+
+
+def test_plan_says_once_in_each_slice_what_kubelet_skips() -> None:
+    """A group that is skipped from now on is one write, and a new process finds it done."""
+
+    shelf = Shelf()
+    shelf.sync((*nics(64), nic(64)))
+    skipped = (*nics(64), attrs.evolve(nic(64), skips=("*",)))
+
+    (write,) = shelf.sync(skipped)
+
+    assert (write.verb, write.slice.skips, write.slice.generation) == (Verb.UPDATE, ("*",), 1)
+    shelf.editions = {}
+    assert shelf.sync(skipped) == []
+    assert [spec_json(one).get("skipNodeOperations") for one in shelf.slices.values()] == [
+        None,
+        ["*"],
+    ]
 
 
 def test_index_of_knows_names_that_the_server_cut() -> None:
@@ -268,9 +286,13 @@ def test_plan_lets_a_dropped_field_be_when_it_was_accepted_once() -> None:
 
 
 inventories = st.builds(
-    lambda numbers, mtu: tuple(nic(number, mtu=mtu[number % 2]) for number in sorted(numbers)),
+    lambda numbers, mtu, skips: tuple(
+        attrs.evolve(nic(number, mtu=mtu[number % 2]), skips=skips[number // 100])
+        for number in sorted(numbers)
+    ),
     st.sets(st.integers(0, 200), max_size=150),
     st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    st.tuples(*[st.sampled_from([(), ("*",), ("NodeUnprepareResources",)])] * 3),
 )
 
 

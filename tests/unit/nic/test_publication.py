@@ -382,6 +382,7 @@ def test_held_device_says_what_it_said() -> None:
         "costs": {},
         "claimed": False,
         "lists": {},
+        "skips": (),
     }
 
 

@@ -53,6 +53,12 @@ def pool(*devices: Json, generation: int = 1, count: int = 1, name: str = "s0") 
     }
 
 
+def skipped(*operations: str) -> dict[str, Any]:
+    """A slice with a NIC for which kubelet leaves calls out."""
+    one = pool(device("nic-0"))
+    return {**one, "spec": {**one["spec"], "skipNodeOperations": list(operations)}}
+
+
 def device_class(name: str, type_: str, **spec: Any) -> dict[str, Any]:
     """A class that selects by type."""
     expression = f'device.attributes["berth.dev"].type == "{type_}"'
@@ -139,6 +145,22 @@ def test_admin_access_takes_a_used_device_and_leaves_it_free_for_others() -> Non
 
     assert admin["devices"]["results"][0]["adminAccess"] is True
     assert names(give(claim(exactly()), slices, claims=taken(admin))) == [("r", "a")]
+
+
+def test_device_that_kubelet_skips_is_given_where_the_node_declares_it() -> None:
+    """What its slice says is copied, and stays whatever the slice says later."""
+
+    wanted, slices = claim(exactly()), [skipped("NodeUnprepareResources")]
+    gate = "DRAOptionalNodeOperations"
+
+    found = allocate(
+        wanted, classes=CLASSES, slices=slices, claims=(), node="node", declared={gate}
+    )
+
+    (result,) = found.allocation["devices"]["results"]
+    assert result["skipNodeOperations"] == ["NodeUnprepareResources"]
+    with pytest.raises(ClaimError, match="0 of 0 published devices fit"):
+        give(wanted, *slices)
 
 
 def test_prioritized_list_takes_the_first_that_fits() -> None:

@@ -211,7 +211,7 @@ def peripheral_holds(
             device=peripheral.name,
             holder=ref,
             share=result.share_id,
-            slots=_slots(result),
+            slots=slots_of(result),
             limit=peripheral.slots,
         )
         for key in peripheral.keys
@@ -295,12 +295,13 @@ def _share(claim: Claim, result: DeviceResult, nic: Nic, snapshot: Snapshot) -> 
         device=nic.name,
         holder=claim.ref,
         share=result.share_id,
-        slots=_slots(result),
+        slots=slots_of(result),
         limit=slots.value if slots is not None else 1,
     )
 
 
-def _slots(result: DeviceResult) -> int:
+def slots_of(result: DeviceResult) -> int:
+    """How many slots of a shared device a claim takes."""
     for name, text in result.consumed.items():
         if name.rpartition("/")[2] == "slots":
             return int(parse_quantity(text))

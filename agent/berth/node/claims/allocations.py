@@ -31,6 +31,7 @@ AllocatedClaims: TypeAlias = "Mapping[str, AllocatedClaim]"
 """By UID."""
 
 _DENIED: Final = frozenset({401, 403})
+_NOT_LISTED: Final = "the API server has not listed them yet"
 _log = get_log(__name__)
 
 
@@ -44,12 +45,14 @@ class Allocations:
         claims: What is known; ``None`` while nobody wants it, or the server has not listed it yet.
         trouble: Why nothing new is seen now; empty while all is well.
         denied: The server does not let us see claims.
+        unseen: Why nothing at all is known; ``None`` while something is.
     """
 
     def __init__(self, api: KubeApi) -> None:
         self.claims: Latest[AllocatedClaims | None] = Latest(None)
         self.trouble: Latest[str] = Latest("")
         self.denied: Latest[bool] = Latest(False)
+        self.unseen: Latest[str | None] = Latest(_NOT_LISTED)
         self._api = api
         self._wanted: Latest[frozenset[str]] = Latest(frozenset())
 
@@ -85,6 +88,7 @@ class Allocations:
                 self.claims.set(None)
                 self.trouble.set("")
                 self.denied.set(False)
+                self.unseen.set(_NOT_LISTED)
 
     def _report(self, event: ClaimEvent) -> None:
         if isinstance(event, WatchInterrupted):
@@ -92,10 +96,12 @@ class Allocations:
                 _log.warning("claims are not watched", reason=event.error, retry_s=event.retry_s)
             self.trouble.set(str(event.error))
             self.denied.set(event.error.status in _DENIED)
-            return
-        self.trouble.set("")
-        self.denied.set(False)
-        self.claims.set(after(self.claims.get(), event))
+        else:
+            self.trouble.set("")
+            self.denied.set(False)
+            self.claims.set(after(self.claims.get(), event))
+        unknown = self.claims.get() is None
+        self.unseen.set((self.trouble.get() or _NOT_LISTED) if unknown else None)
 
 
 def after(known: AllocatedClaims | None, event: ClaimEvent) -> AllocatedClaims | None:

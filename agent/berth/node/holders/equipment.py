@@ -15,6 +15,7 @@ from typing import Final
 
 import attrs
 
+from berth.generic.attributes import TYPE as GENERIC
 from berth.model.device import Device, Exclusion, Taint
 from berth.model.names import device_name
 from berth.model.nodecost import NodeCosts
@@ -65,12 +66,14 @@ def published(
     *,
     driver: str,
     costs: Mapping[str, NodeCosts] = MappingProxyType({}),
+    skips: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
 ) -> tuple[Device, ...]:
     """What claims are offered, in the order of publication.
 
     Args:
         driver: Domain of the taint on what the device plugin has given.
         costs: What a device costs the node of its own resources, by identity.
+        skips: What kubelet need not ask for, by generic group.
     """
     # By keys: what was given may be offered to claims in another form as well.
     by_plugin = {
@@ -84,6 +87,7 @@ def published(
         attrs.evolve(
             _device(one, "" if by_plugin.isdisjoint(one.keys) else driver),
             costs=costs.get(one.identity, {}),
+            skips=skips.get(one.group, ()) if one.type == GENERIC else (),
         )
         for one in peripherals
         if one.door.opens_dra and (one.exclusion is None or one.held_by)

@@ -110,6 +110,7 @@ class Discovery:
         stocks: Who keeps the other devices, each sort.
         counters: What parts of divided devices draw on.
         given: What the device plugin gave.
+        skipped: What claims hold that kubelet does not ask for.
         scanner: Looks at the machine; ``None`` for one over ``sysfs``.
         watch: Listens to the machine.
 
@@ -130,6 +131,7 @@ class Discovery:
         stocks: Sequence[Stocked] = (),
         counters: Latest[tuple[CounterSet, ...]] | None = None,
         given: Shelf[Given] | None = None,
+        skipped: Records | None = None,
         scanner: Looks | None = None,
         watch: Watch = watch_machine,
     ) -> None:
@@ -140,6 +142,8 @@ class Discovery:
         self._stocks = tuple(stocks)
         self._counters = counters or Latest(())
         self._given = given
+        self._skipped = skipped
+        self._skips: Mapping[str, tuple[str, ...]] = {}
         self._table = table
         self._scanner = scanner or Scanner(sysfs, product=ProductNames().of_function)
         self._watch = watch
@@ -219,6 +223,12 @@ class Discovery:
             self._refused = dict(refused)
             self.look_again()
 
+    def skip(self, skips: Mapping[str, tuple[str, ...]]) -> None:
+        """Tell of the devices of these generic groups what kubelet need not ask for."""
+        if skips != self._skips:
+            self._skips = skips
+            self.look_again()
+
     def statistics(self) -> DiscoveryStatistics:
         """Give figures of now."""
         return DiscoveryStatistics(looks=self._done, shared=self._shared, last_s=self._last_s)
@@ -237,8 +247,9 @@ class Discovery:
                 nursery.start_soon(self._follow, stock.costs)
                 nursery.start_soon(self._follow, stock.warnings)
             nursery.start_soon(self._follow, self._counters)
-            if self._given is not None:
-                nursery.start_soon(self._follow, self._given.changes)
+            for shelf in (self._given, self._skipped):
+                if shelf is not None:
+                    nursery.start_soon(self._follow, shelf.changes)
             await self._look_or_wait()
             task_status.started()
             await self._look_when_due()
@@ -298,6 +309,8 @@ class Discovery:
             costs={i: cost for stock in self._stocks for i, cost in stock.costs.get().items()},
             remarks=tuple(text for stock in self._stocks for text in stock.warnings.get()),
             given=self._given.all() if self._given is not None else (),
+            skipped=self._skipped.all() if self._skipped is not None else (),
+            skips=self._skips,
         )
         snapshot = judge(scan, outlook, self._memory)
         self._memory = snapshot.memory

@@ -77,6 +77,8 @@ class Outlook:
         costs: What other devices cost the node of its own resources, by identity.
         given: What the device plugin has given.
         remarks: What those sources have to say of the settings.
+        skipped: What claims hold that kubelet does not ask for, as if it had.
+        skips: What kubelet need not ask for, by generic group.
     """
 
     table: NicTable
@@ -91,6 +93,8 @@ class Outlook:
     costs: Mapping[str, NodeCosts] = attrs.field(factory=dict)
     given: Sequence[Given] = ()
     remarks: tuple[str, ...] = ()
+    skipped: Sequence[ClaimRecord] = ()
+    skips: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)

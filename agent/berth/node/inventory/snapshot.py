@@ -88,7 +88,7 @@ def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
     nics = [show(one) for one in seen]
     nics += [show_absent(identity, held[identity]) for identity in held.keys() - here]
     others = _others(outlook.given)
-    peripherals = equip(_taken(outlook), outlook.records, others)
+    peripherals = equip(_taken(outlook), (*outlook.records, *outlook.skipped), others)
     return Snapshot(
         inventory=Inventory(
             nics=tuple(sorted(nics, key=lambda nic: nic.name)),
@@ -97,7 +97,13 @@ def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
                 seen, held, outlook, published=publication.devices, topology=topology
             ),
             devices=(
-                *published(peripherals, others, driver=outlook.driver, costs=outlook.costs),
+                *published(
+                    peripherals,
+                    others,
+                    driver=outlook.driver,
+                    costs=outlook.costs,
+                    skips=outlook.skips,
+                ),
                 *counting.devices,
             ),
             counter_sets=(*outlook.counter_sets, *counting.counter_sets),

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from berth.model.claim import ClaimRef
 from berth.node.ledger import Hold
 from berth.node.records.given import Given, GivenDevice
 from berth.node.records.record import ClaimRecord, HeldDevice
 
+SKIPPED: Final = "skipped"
+"""State of a claim that has its devices without kubelet asking for them."""
+
 
 def holds_view(
-    records: Iterable[ClaimRecord], holds: Iterable[Hold], given: Iterable[Given] = ()
+    records: Iterable[ClaimRecord],
+    holds: Iterable[Hold],
+    given: Iterable[Given] = (),
+    *,
+    skipped: Iterable[ClaimRecord] = (),
 ) -> dict[str, Any]:
-    """Devices of all records, what the plugin gave, and holds that no record tells of (yet)."""
+    """Devices of all records, what the plugin gave, and holds that no record tells of (yet).
+
+    Args:
+        skipped: Claims that kubelet does not ask for.
+    """
     entries = [
         hold_entry(record, device) for record in records for device in record.devices if device.keys
+    ]
+    entries += [
+        hold_entry(record, device) | {"state": SKIPPED}
+        for record in skipped
+        for device in record.devices
+        if device.keys
     ]
     entries += [given_entry(one, device) for one in given for device in one.devices]
     known = {(entry["claim_uid"] or entry["holder"], entry["device"]) for entry in entries}

@@ -25,7 +25,14 @@ from berth.node.views.devices import (
     peripherals_summary,
 )
 from berth.node.views.health import verdict_entry
-from berth.node.views.holds import claim_state, given_entry, given_state, hold_entry, pods_of
+from berth.node.views.holds import (
+    SKIPPED,
+    claim_state,
+    given_entry,
+    given_state,
+    hold_entry,
+    pods_of,
+)
 from berth.node.views.mends import mend_for
 from berth.node.views.status import NriState, Publication, connection_troubles
 from berth.node.views.troubles import Trouble
@@ -50,6 +57,8 @@ class Knowledge:
 
     Attributes:
         given: What the device plugin gave.
+        skipped: Claims that kubelet does not ask for.
+        remarks: What of the settings is not in force, and why.
         nri: ``None`` before the first look, or without the plugin.
         publication: ``None`` while nothing is published.
         api: Whom the API server knows the daemon as; ``None`` where none is asked.
@@ -59,11 +68,18 @@ class Knowledge:
     records: Sequence[ClaimRecord]
     inventory: Inventory
     given: Sequence[Given] = ()
+    skipped: Sequence[ClaimRecord] = ()
     troubles: Sequence[Trouble] = ()
     nri: NriState | None = None
     publication: Publication | None = None
     api: Identity | None = None
     health: HealthState | None = None
+    remarks: Sequence[str] = ()
+
+    @property
+    def every(self) -> Sequence[ClaimRecord]:
+        """Every claim that has devices."""
+        return (*self.records, *self.skipped)
 
 
 @attrs.frozen(kw_only=True)
@@ -110,7 +126,10 @@ def why_view(asked: str, known: Knowledge) -> Answer:
 
 def _node(known: Knowledge) -> Answer:
     return {
-        "troubles": list(connection_troubles(known.nri, known.publication, known.api)),
+        "troubles": [
+            *connection_troubles(known.nri, known.publication, known.api),
+            *known.remarks,
+        ],
         "nics": nics_summary(known.inventory),
         "peripherals": peripherals_summary(known.inventory),
     }
@@ -118,7 +137,7 @@ def _node(known: Knowledge) -> Answer:
 
 def _pods(asked: str, known: Knowledge) -> Iterator[tuple[str, str]]:
     """Pods that are so called, with their UID where it is known."""
-    for record in known.records:
+    for record in known.every:
         for consumer in record.consumers:
             pod = f"{record.claim.namespace}/{consumer.name}"
             if consumer.is_pod and _is_called(asked, pod, consumer.uid):
@@ -163,7 +182,7 @@ def _pod_entry(pod: str, uid: str, known: Knowledge) -> Answer:
     namespace, _, name = pod.partition("/")
     records = [
         record
-        for record in known.records
+        for record in known.every
         if record.claim.namespace == namespace and name in pods_of(record)
     ]
     claims = [_of_record(record, known) for record in records]
@@ -178,7 +197,7 @@ def _pod_entry(pod: str, uid: str, known: Knowledge) -> Answer:
 
 def _claims(asked: str, known: Knowledge) -> Iterator[_Claim]:
     seen = set()
-    for record in known.records:
+    for record in known.every:
         if _is_called(asked, str(record.claim), record.claim.uid):
             seen.add(str(record.claim))
             yield _of_record(record, known)
@@ -212,7 +231,7 @@ def _of_record(record: ClaimRecord, known: Knowledge) -> _Claim:
         entry={
             "claim": name,
             "uid": record.claim.uid,
-            "state": claim_state(record),
+            "state": SKIPPED if record in known.skipped else claim_state(record),
             "pods": pods_of(record),
             **said(word),
             "trouble": attrs.asdict(trouble) if trouble else None,
@@ -270,7 +289,7 @@ def _is_device(asked: str, nic: Nic) -> bool:
 def _device_entry(nic: Nic, known: Knowledge) -> Answer:
     holders = [
         hold_entry(record, device) | said(_held_word(record, device, known))
-        for record in known.records
+        for record in known.every
         for device in record.devices
         if device.identity == nic.identity
     ]
@@ -321,7 +340,7 @@ def _peripheral_entry(one: Peripheral, known: Knowledge) -> Answer:
         "attributes": _attributes(device),
         "holders": [
             hold_entry(record, device) | said(_held_word(record, device, known))
-            for record in known.records
+            for record in known.every
             for device in record.devices
             if device.peripheral is not None and device.peripheral.identity == one.identity
         ]

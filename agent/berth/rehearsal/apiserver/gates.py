@@ -29,6 +29,9 @@ GATES_1_34: Final = frozenset[str]()
 GATES_1_37: Final = frozenset({CONSUMABLE, TAINTS, PARTITIONABLE, BINDING, GRANULAR_STATUS})
 """Gates that are on by default in 1.36 and 1.37."""
 
+DECLARED: Final = frozenset({OPTIONAL_OPERATIONS, ALLOCATABLE})
+"""Gates of which a node tells whether its kubelet has them open, of those that matter here."""
+
 _SPEC_FIELDS: Final = {
     "sharedCounters": PARTITIONABLE,
     "perDeviceNodeSelection": PARTITIONABLE,

@@ -70,6 +70,7 @@ async def test_claims_are_watched_only_while_somebody_wants_it(nursery: trio.Nur
     nursery.start_soon(allocations.run, QUERY)
     await wait_all_tasks_blocked()
     assert (allocations.claims.get(), api.claim_reports) == (None, [])
+    assert allocations.unseen.get() == "the API server has not listed them yet"
 
     allocations.want("skipped", True)
     allocations.want("conditions", True)
@@ -101,6 +102,7 @@ async def test_interruption_is_told_and_forgets_nothing(nursery: trio.Nursery) -
     assert allocations.denied.get()
     report(WatchInterrupted(error=KubeError("API server", "no answer"), retry_s=1.0, attempts=2))
     assert not allocations.denied.get()
+    assert allocations.unseen.get() is None
     assert allocations.claims.get() == {"1": ONE}
     report(WatchResumed(attempts=1))
     report(ClaimGone(uid="1"))

@@ -50,6 +50,29 @@ def known(*records: ClaimRecord, **changes: Any) -> Knowledge:
     return Knowledge(**whole)
 
 
+@pytest.mark.parametrize("asked", ["web", "default/net", "modem-0"])
+def test_claim_that_kubelet_does_not_ask_for_is_told_as_such(asked: str) -> None:
+    """By its pod, its own name and its device; what of the settings is not in force stands by."""
+
+    one = modem(0)
+    held = attrs.evolve(
+        claim_record(None).devices[0], identity=one.identity, nic=None, peripheral=one
+    )
+    record = attrs.evolve(claim_record(None), devices=(held,), prepared=True)
+    inventory = Inventory(peripherals=(attrs.evolve(one, held_by=(str(CLAIM),)),))
+
+    answer = why_view(
+        asked, known(skipped=[record], inventory=inventory, remarks=["it is not in force"])
+    )
+
+    (found,) = answer["found"]
+    if asked == "modem-0":
+        assert [holder["holder"] for holder in found["holders"]] == [f"claim {CLAIM}"]
+    else:
+        assert [claim["state"] for claim in found["claims"]] == ["skipped"]
+    assert answer["node"]["troubles"] == ["it is not in force"]
+
+
 @pytest.mark.parametrize("asked", ["default/web", "web", POD.uid])
 def test_pod_is_found_by_each_of_its_names(asked: str) -> None:
     """A pod is found by namespace and name, name, and UID."""
