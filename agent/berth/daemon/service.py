@@ -10,10 +10,9 @@ Source: daemon.md §5; style-models.md, Supervision.
 from __future__ import annotations
 
 import signal
-import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -24,24 +23,16 @@ from berth.daemon.configfile import ConfigFile
 from berth.daemon.offering import Offering
 from berth.daemon.operator import Operator
 from berth.daemon.parts import Parts
-from berth.dra.history import NodeHistory
-from berth.dra.nodename import NodeChoice, choose_node
-from berth.dra.origin import pools_of
-from berth.dra.publisher import Publisher
+from berth.daemon.publishing import Publishing
 from berth.errors import KubeError
-from berth.health.changes import SLICE
-from berth.kube.api import ClaimQuery
 from berth.kube.server import open_server
 from berth.kube.sources import CredentialSettings
 from berth.metrics.api import MeteredApi
 from berth.model.inventory import Inventory
 from berth.model.peripheral import Door
-from berth.node.health.offered import Offered
 from berth.node.ledger import Hold
 from berth.nri.plugin import Plugin as NriPlugin
 from berth.runtime.asyncthread import AsyncioThread
-from berth.runtime.files import Folder
-from berth.runtime.latest import Latest
 from berth.runtime.listeners import sweep_private_sockets
 from berth.runtime.logs import get_log
 from berth.runtime.supervisor import Plugin, Supervisor
@@ -63,9 +54,6 @@ AUTO_S: Final = 60.0
 NRI_NAME: Final = "berth"
 NRI_INDEX: Final = "10"
 
-_DECLARED_S: Final = 15.0
-# How long after kubelet came its Node is read once more: it writes its status every 10 s.
-_ASK_NODE_S: Final = 10.0
 _LOOK_S: Final = 5.0
 # A node may join its cluster long after it booted.
 
@@ -97,6 +85,7 @@ class Daemon:
             file.config, runtime=runtime, inherited=listen_fds(environ).sockets, thread=thread
         )
         self._offering = Offering(self._parts.nri, self._parts.held.discovery)
+        self._publishing = Publishing(self._parts, self._offering)
         self._supervisor = Supervisor(self._plugins())
         self._operator = Operator(
             self._parts, file, supervisor=self._supervisor, systemd=self._systemd
@@ -155,7 +144,7 @@ class Daemon:
             plugins.append(Plugin(name="nri", run=nri.run))
         if config.dra.enabled:
             plugins.append(Plugin(name="dra", run=self._parts.dra.run, drain=self._parts.dra.drain))
-            plugins.append(Plugin(name="slices", run=self._run_slices))
+            plugins.append(Plugin(name="slices", run=self._publishing.run))
         plugins += self._parts.door.plugins()
         if config.metrics.is_wanted:
             plugins.append(Plugin(name="metrics", run=self._run_metrics))
@@ -235,7 +224,7 @@ class Daemon:
                         "API server known", server=server.identity.server, by=server.identity.source
                     )
                     try:
-                        await self._parts.allocations.run(self._claim_query())
+                        await self._parts.allocations.run(self._publishing.claims())
                     finally:
                         self._parts.gateway.disconnect("closed")
             except KubeError as error:
@@ -244,84 +233,6 @@ class Daemon:
                 said = str(error)
                 self._parts.gateway.disconnect(said)
             await trio.sleep(_LOOK_S)
-
-    async def _run_slices(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> None:
-        """Publish, once it is known who we are to the API server, and kubelet knows us."""
-        task_status.started()
-        await self._parts.gateway.server.wait_value(lambda server: server is not None)
-        await self._parts.dra.wait_kubelet()
-        # A restart must not take out of the slices for a moment what was in them.
-        await self._offering.settled.wait()
-        waits = self._parts.work.waits
-        offered = Offered(self._parts.held.discovery.inventory, self._parts.inquiry, marks=waits)
-        publisher = Publisher(
-            api=self._parts.gateway,
-            driver=self._parts.config.dra.driver,
-            inventory=offered.inventory,
-            choice=self._choice(),
-            unseen=self._parts.allocations.unseen,
-            told=self._parts.told(SLICE),
-            history=NodeHistory(Folder(self._parts.config.node.state_dir)),
-            kind="profile" if self._parts.config.gpu.partition_type else "",
-            near=self._parts.near,
-        )
-        self._parts.publisher.set(publisher)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(offered.run)
-            nursery.start_soon(self._follow_refusals, publisher)
-            nursery.start_soon(self._learn_node_addresses, publisher)
-            nursery.start_soon(self._follow_kubelet, publisher)
-            await publisher.run()
-
-    def _choice(self) -> NodeChoice:
-        """Which node this is, by the connection of now."""
-        return choose_node(
-            configured=self._parts.config.node.name,
-            identity=self._parts.gateway.identity,
-            host_name=socket.gethostname(),
-        )
-
-    def _claim_query(self) -> ClaimQuery:
-        """Which claims are of this node."""
-        return ClaimQuery(driver=self._parts.config.dra.driver, pools=pools_of(self._choice().name))
-
-    async def _follow_refusals(self, publisher: Publisher) -> None:
-        """Keep from claims what the server does not take, and what must not be without waiting."""
-        discovery, waits = self._parts.held.discovery, self._parts.work.waits
-        news: tuple[Latest[Any], ...] = (publisher.refusals, discovery.inventory, *waits.news)
-
-        async def follow(latest: Latest[Any]) -> None:
-            async for _ in latest.changes():
-                refused = {
-                    name: why.exclusion.detail for name, why in publisher.refusals.get().items()
-                }
-                discovery.refuse({**waits.left_out(discovery.inventory.get()), **refused})
-
-        async with trio.open_nursery() as nursery:
-            for latest in news:
-                nursery.start_soon(follow, latest)
-
-    async def _follow_kubelet(self, publisher: Publisher) -> None:
-        """A kubelet that came again may have other gates; its Node tells so a moment later."""
-        async for _ in self._parts.dra.registered.changes():
-            publisher.look_at_node()
-            await trio.sleep(_DECLARED_S)
-            publisher.look_at_node()
-
-    async def _learn_node_addresses(self, publisher: Publisher) -> None:
-        """The node's own addresses make their links uplinks."""
-        name = publisher.choice.name
-        while name:
-            try:
-                node = await self._parts.gateway.get_node(name)
-            except KubeError:
-                await trio.sleep(_ASK_NODE_S)
-                continue
-            self._parts.node_addresses = node.addresses
-            self._parts.held.discovery.look_again()
-            return
 
     async def _hold_orphans(self) -> None:
         """Devices that files of ours speak of and no record does count as held until unprepare."""
