@@ -82,7 +82,7 @@ def _held(site: LabSite) -> Iterator[list[str]]:
     held: list[str] = []
     yield held
     for each in held:
-        site.node.run("kill", "-KILL", each)
+        end_holder(site, each)
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def test_function_that_is_held_open_keeps_nobody_waiting_and_goes_home_in_the_en
     (hold,) = site.listed("holds")
     assert hold["device"] == VF
     assert "ens1v0" not in node.links()
-    node.run("kill", "-KILL", held.pop())
+    end_holder(site, held.pop())
     site.wait_home("ens1v0", at_home, limit_s=60)
     site.wait_same("holds", lambda: site.listed("holds"), [], limit_s=60)
 
@@ -134,3 +134,8 @@ def test_function_in_one_group_with_the_hosts_own_is_not_given(site: LabSite) ->
 def _group(site: LabSite) -> str:
     """The number of the VF's IOMMU group."""
     return site.node.leads_to(f"{site.node.pci(ADDRESS)}/iommu_group").rpartition("/")[2]
+
+
+def end_holder(site: LabSite, number: str) -> None:
+    """End a process that heeds nothing."""
+    site.node.run("sh", "-c", f"kill -KILL {number}")
