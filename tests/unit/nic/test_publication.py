@@ -382,6 +382,9 @@ def test_held_device_says_what_it_said() -> None:
         "costs": {},
         "claimed": False,
         "lists": {},
+        "binding": (),
+        "failure": (),
+        "only_awaited": False,
         "skips": (),
     }
 
