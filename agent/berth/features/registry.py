@@ -1,5 +1,8 @@
 """Every feature of dynamic resource allocation that concerns a node's driver, in one table.
 
+Capacities in steps of less than one (``DRAFractionalCapacityRange``) are not in it: what berth
+offers comes in whole units.
+
 Source: ``pkg/features/kube_features.go`` of 1.37.2, whose table of versions covers all columns (KC
 §9.10); which of kubelet's parts ask for a gate: ``pkg/kubelet`` of the same.
 """
@@ -36,14 +39,6 @@ FEATURES: Final = (
         stages=since(v1_34=_ALPHA, v1_36=_BETA),
         proof=("allowMultipleAllocations", "requestPolicy"),
         test="test_shared_parent.py::test_claim_waits_until_the_parent_has_bandwidth_for_it",
-    ),
-    Feature(
-        key="fractional-capacity",
-        title="Shares of a capacity in steps of less than one",
-        gate="DRAFractionalCapacityRange",
-        # On only with --min-compatibility-version=1.37, which is 1.36 by default: seen on 1.37.2.
-        stages=since(v1_37=Stage.BETA_OFF),
-        cost="a cluster that was told so cannot go back to 1.36",
     ),
     Feature(
         key="partitionable-devices",
