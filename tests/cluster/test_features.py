@@ -96,7 +96,7 @@ def test_probe_shows_what_the_server_keeps(gated_site: Site) -> None:
 
 
 # What nothing on a node can show while it is off by default.
-HIDDEN = {"derived-attributes", "pool-status", "workload-claims"}
+HIDDEN = {"derived-attributes", "pod-level-managers", "pool-status", "workload-claims"}
 SHARED = """
 [[nic.group]]
 name = "lan"
