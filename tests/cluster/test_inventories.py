@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from berth.kube.compare import differences
 from berth.kube.slices import slice_from_json, slice_json
-from tests.cluster.bed import Cluster
+from tests.cluster.gates import Gates
 from tests.cluster.node import SLICES
+from tests.cluster.site import Site
 from tests.unit.dra.inventories import Inventory, inventories
 from tests.unit.dra.shelf import ORIGIN, Shelf
 
@@ -20,17 +22,21 @@ EXAMPLES = 12
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(inventory=inventories(most=512, costs=False))
-def test_any_inventory_is_taken_by_the_server(cluster: Cluster, inventory: Inventory) -> None:
+@given(data=st.data())
+def test_any_inventory_is_taken_by_the_server(
+    gates: Gates, gated_site: Site, data: st.DataObject
+) -> None:
     """Every kind of device, beside every other, in as many slices as it takes.
 
     What devices cost is asked apart (`test_node_costs.py`): it needs a Node that counts.
     """
 
+    everything = gates is Gates.ALL_ALPHA
+    inventory: Inventory = data.draw(inventories(most=512, costs=False, gated=everything))
     writes = Shelf().sync(inventory.devices, inventory.sets)
     try:
         for write in writes:
-            stored = cluster.api.request("POST", SLICES, slice_json(write.slice))
+            stored = gated_site.api.request("POST", SLICES, slice_json(write.slice))
             assert differences(write.slice, slice_from_json(stored)) == ()
     finally:
-        cluster.api.delete(f"{SLICES}?fieldSelector=spec.nodeName%3D{ORIGIN.node_name}")
+        gated_site.api.delete(f"{SLICES}?fieldSelector=spec.nodeName%3D{ORIGIN.node_name}")

@@ -20,6 +20,7 @@ from berth.model.device import (
     CounterSet,
     Device,
     Taint,
+    Values,
     Version,
 )
 from berth.model.nodecost import NodeCost, NodeCosts
@@ -106,12 +107,28 @@ def _costs(capacities: Sequence[str]) -> st.SearchStrategy[NodeCosts]:
     )
 
 
+def _lists() -> st.SearchStrategy[Mapping[str, Values]]:
+    """Standard attributes as lists."""
+    nodes = st.lists(st.integers(0, 7), min_size=1, max_size=4, unique=True).map(tuple)
+    roots = st.lists(
+        st.sampled_from(["pci0000:00", "pci0000:40"]), min_size=1, max_size=2, unique=True
+    ).map(tuple)
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "resource.kubernetes.io/numaNode": nodes,
+            "resource.kubernetes.io/pcieRoot": roots,
+        },
+    )
+
+
 @st.composite
-def kinds(draw: st.DrawFn, *, costs: bool = True) -> Device:
+def kinds(draw: st.DrawFn, *, costs: bool = True, gated: bool = True) -> Device:
     """Draw a device that stands for all of its kind.
 
     Args:
         costs: It may cost its node something.
+        gated: It may have what a server drops or refuses unless it is told not to.
     """
     type_ = draw(st.sampled_from(_TYPES))
     capacity: Mapping[str, Capacity] = draw(
@@ -125,6 +142,8 @@ def kinds(draw: st.DrawFn, *, costs: bool = True) -> Device:
         capacity = {name: Capacity(value=each.value) for name, each in capacity.items()}
     names = st.from_regex(r"[a-z][a-zA-Z0-9]{0,15}", fullmatch=True)
     draws = type_ in {"mig", "gpu"} and draw(st.booleans())
+    waits = type_ in {"nic", "generic"} and draw(st.booleans())
+    together = draw(st.sampled_from([(), ("mig",)])) if gated else ()
     return Device(
         name="",
         identity="",
@@ -137,15 +156,27 @@ def kinds(draw: st.DrawFn, *, costs: bool = True) -> Device:
         capacity=capacity,
         shared=is_shared,
         taints=draw(_taints()),
+        binding=("berth.dev/ready",) if waits else (),
+        failure=("berth.dev/failed",) if waits else (),
+        lists=draw(_lists()) if gated else {},
         bucket=draw(st.sampled_from(["", "together"])),
-        consumes=(Consumption(counter_set="", counters={"memory": 2**30}),) if draws else (),
+        consumes=(
+            (Consumption(counter_set="", counters={"memory": 2**30}, groups=together),)
+            if draws
+            else ()
+        ),
         costs=draw(_costs(sorted(capacity))) if costs else {},
     )
 
 
 @st.composite
 def inventories(
-    draw: st.DrawFn, most: int = MOST, *, costs: bool = True, skips: bool = False
+    draw: st.DrawFn,
+    most: int = MOST,
+    *,
+    costs: bool = True,
+    gated: bool = True,
+    skips: bool = False,
 ) -> Inventory:
     """Draw an inventory in its order of publication.
 
@@ -153,9 +184,10 @@ def inventories(
         draw: Of Hypothesis.
         most: Most devices.
         costs: Devices may cost the node something.
+        gated: They may have lists and compatibility groups.
         skips: One of the generic groups may be one that kubelet does not ask for.
     """
-    drawn = draw(st.lists(kinds(costs=costs), min_size=1, max_size=5))
+    drawn = draw(st.lists(kinds(costs=costs, gated=gated), min_size=1, max_size=5))
     if skips:
         words = draw(st.sampled_from([(), ("*",), ("NodeUnprepareResources",)]))
         drawn = [
