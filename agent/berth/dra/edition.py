@@ -43,6 +43,8 @@ class Edition:
         slots: Devices as JSON, by slice.
         counters: Counter sets as JSON, by slice; their slices follow those of the devices.
         skips: What kubelet skips with the devices of each slice.
+        sources: Of what the JSON of each device was made, by name; those that have not changed are
+            not written as JSON again, which is most of what a plan takes.
     """
 
     pool: str
@@ -50,6 +52,7 @@ class Edition:
     slots: SlotsJson
     counters: SlotsJson = ()
     skips: tuple[tuple[str, ...], ...] = ()
+    sources: Mapping[str, Device] = attrs.field(factory=dict, eq=False, repr=False)
 
     @property
     def names(self) -> Slots:
@@ -146,7 +149,8 @@ def next_edition(
     newest = max((item.generation for item in existing), default=0)
     if edition is None or newest > edition.generation:
         edition = recovered(origin, pool, existing)
-    wanted = {device.name: device_json(device) for device in content.devices}
+    wanted = _written(content.devices, edition)
+    sources = {device.name: device for device in content.devices}
     sets = {one.name: counter_set_json(one) for one in content.sets}
     if edition is None:
         slots = _placed(place((), content.devices))
@@ -156,6 +160,7 @@ def next_edition(
             slots=_contents(slots, wanted),
             counters=_contents(place_sets((), tuple(sets)), sets),
             skips=_skips(slots, content.devices),
+            sources=sources,
         )
     edition = _with_counters(edition, slots_needed(len(sets)))
     known = {device["name"]: device for device in chain.from_iterable(edition.slots)}
@@ -173,10 +178,30 @@ def next_edition(
         slots=_contents(slots, wanted),
         counters=_contents(place_sets(edition.set_names, tuple(sets)), sets),
         skips=_skips(slots, content.devices),
+        sources=sources,
     )
     if _differing(edition, after) > 1:
         return attrs.evolve(after, generation=max(newest, edition.generation) + 1)
     return after
+
+
+def _written(devices: Iterable[Device], edition: Edition | None) -> Mapping[str, DeviceJson]:
+    """The JSON of each device, by name, taken over from an edition where the device is the same."""
+    sources = edition.sources if edition is not None else {}
+    slots = edition.slots if edition is not None else ()
+    made = {one["name"]: one for one in chain.from_iterable(slots)}
+    return {
+        one.name: made[one.name] if _same_source(one, sources.get(one.name)) else device_json(one)
+        for one in devices
+    }
+
+
+def _same_source(one: Device, other: Device | None) -> bool:
+    """Whether both are written alike; to Python 1 is ``True``, to a slice it is another kind."""
+    if other is None or one != other:
+        return False
+    values = other.attributes.items()
+    return all(type(one.attributes[name]) is type(value) for name, value in values)
 
 
 def _with_counters(edition: Edition, count: int) -> Edition:
@@ -210,7 +235,7 @@ def _contents(slots: Slots, wanted: Mapping[str, DeviceJson]) -> SlotsJson:
 
 
 def _same_item(wanted: DeviceJson, found: DeviceJson) -> bool:
-    return wanted == found or not device_differences(wanted, found)
+    return wanted is found or wanted == found or not device_differences(wanted, found)
 
 
 def _differing(before: Edition, after: Edition) -> int:

@@ -46,6 +46,17 @@ def test_plan_publishes_only_pools_that_the_node_uses() -> None:
     assert len(shelf.slices) == 1
 
 
+def test_plan_writes_a_value_that_is_another_kind_only() -> None:
+    """What Python takes for the same is not, in a slice."""
+
+    shelf = Shelf()
+    shelf.sync((nic(0, ready=1),))
+    writes = shelf.sync((nic(0, ready=True),))
+
+    assert verbs(writes) == [Verb.UPDATE]
+    assert writes[0].slice.devices[0]["attributes"]["ready"] == {"bool": True}
+
+
 def test_plan_separates_nics_from_other_devices() -> None:
     """NICs of every kind lie in their own pool, so that their churn never touches GPUs."""
 
