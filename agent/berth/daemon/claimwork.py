@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from berth.config.schema import Config
 from berth.daemon.holdings import Holdings
@@ -39,6 +39,7 @@ class ClaimWork:
         settled: Called when claims may have ended that kubelet does not ask for.
         closed: Why no hook would move a NIC into a pod now; empty while one would.
         boot_id: Of this boot.
+        pools: Gives the pools of this node; none while nobody knows which node it is.
 
     Attributes:
         demands: What groups want to be waited for before a pod is bound.
@@ -59,6 +60,7 @@ class ClaimWork:
         closed: Latest[str],
         troubles: Troubles,
         boot_id: str,
+        pools: Callable[[], Collection[str]],
     ) -> None:
         driver = config.dra.driver
         self.cdi = held.cdi
@@ -117,6 +119,7 @@ class ClaimWork:
                 unwaited=Unwaited(
                     self.readiness, inventory=held.discovery.inventory, demands=self.demands
                 ),
+                pools=pools,
             ),
             ending=self.ending,
             papers=self.handout,

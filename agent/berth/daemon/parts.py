@@ -19,6 +19,8 @@ from berth.deviceplugin.plugin import PluginDoor
 from berth.deviceplugin.podresources import PodResources
 from berth.dra.health import HealthStreams
 from berth.dra.healthreport import Place, places_of
+from berth.dra.nodename import NodeChoice, choose_node
+from berth.dra.origin import pools_of
 from berth.dra.plugin import DraPlugin
 from berth.dra.publisher import Publisher
 from berth.dra.registration import Places
@@ -97,6 +99,7 @@ class Parts:
             closed=self.closed,
             troubles=self.troubles,
             boot_id=boot_id,
+            pools=self.own_pools,
         )
         self.traffic = Traffic()
         self.metered = MeteredClaims(self.work.claims, self.held.records.get)
@@ -116,6 +119,22 @@ class Parts:
             versions=[version.value for version in config.dra.versions],
         )
         self.door = self._plugin_door(thread, private=runtime)
+
+    def choice(self) -> NodeChoice:
+        """Which node this is, by the connection of now."""
+        return choose_node(
+            configured=self.config.node.name,
+            identity=self.gateway.identity,
+            host_name=socket.gethostname(),
+        )
+
+    def own_pools(self) -> frozenset[str]:
+        """The pools of this node; none while nobody knows which node it is."""
+        publisher = self.publisher.get()
+        if publisher is None and self.gateway.server.get() is None:
+            return frozenset()
+        name = (self.choice() if publisher is None else publisher.choice).name
+        return pools_of(name) if name else frozenset()
 
     def told(self, sink: str) -> Callable[[Iterable[str]], None]:
         """Takes note that a reader of verdicts was told of devices."""

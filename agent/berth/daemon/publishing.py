@@ -6,7 +6,6 @@ publisher finds out to whom it concerns.
 
 from __future__ import annotations
 
-import socket
 from typing import Any, Final
 
 import trio
@@ -14,7 +13,6 @@ import trio
 from berth.daemon.offering import Offering
 from berth.daemon.parts import Parts
 from berth.dra.history import NodeHistory
-from berth.dra.nodename import NodeChoice, choose_node
 from berth.dra.origin import pools_of
 from berth.dra.publisher import Publisher
 from berth.errors import KubeError
@@ -54,7 +52,7 @@ class Publishing:
             api=self._parts.gateway,
             driver=self._parts.config.dra.driver,
             inventory=offered.inventory,
-            choice=self.choice(),
+            choice=self._parts.choice(),
             unseen=self._parts.allocations.unseen,
             told=self._parts.told(SLICE),
             history=NodeHistory(Folder(self._parts.config.node.state_dir)),
@@ -69,17 +67,11 @@ class Publishing:
             nursery.start_soon(self._follow_kubelet, publisher)
             await publisher.run()
 
-    def choice(self) -> NodeChoice:
-        """Which node this is, by the connection of now."""
-        return choose_node(
-            configured=self._parts.config.node.name,
-            identity=self._parts.gateway.identity,
-            host_name=socket.gethostname(),
-        )
-
     def claims(self) -> ClaimQuery:
         """Which claims are of this node."""
-        return ClaimQuery(driver=self._parts.config.dra.driver, pools=pools_of(self.choice().name))
+        return ClaimQuery(
+            driver=self._parts.config.dra.driver, pools=pools_of(self._parts.choice().name)
+        )
 
     async def _follow_refusals(self, publisher: Publisher) -> None:
         """Keep from claims what the server does not take, and what must not be without waiting."""

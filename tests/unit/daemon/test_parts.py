@@ -15,6 +15,7 @@ from berth.model.pod import Container, ContainerState, Sandbox
 from berth.node.plugin.running import mark
 from berth.nri.plugin import PluginState
 from tests.unit.daemon.conftest import GROUP, write_config
+from tests.unit.dra.fakeapi import FakeApi
 from tests.unit.node.peripherals import RESOURCE, given, modem
 
 NIC = Nic(identity="pci:0000:41:00.0", name="nic-0", kind=NicKind.PF, group="lab")
@@ -56,3 +57,13 @@ async def test_causes_are_those_of_the_life_before(parts: Parts, nursery: trio.N
     await parts.care.recall()
     await nursery.start(parts.care.run)
     assert parts.care.health.state.get().of(NIC.name).reason == "no-answer"
+
+
+async def test_own_pools_are_those_of_the_node_that_the_server_knows_us_as(parts: Parts) -> None:
+    """Without a server the host's name alone is known, and a Node may be called otherwise."""
+
+    before = parts.own_pools()
+    parts.gateway.connect(FakeApi(node_name="worker-7"))
+
+    assert not before
+    assert parts.own_pools() == {"worker-7", "worker-7/nic"}

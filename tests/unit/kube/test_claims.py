@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.errors import ClaimError, RemoteProtocolError
+from berth.kube.allocations import allocated_claim
+from berth.kube.api import ClaimQuery
 from berth.kube.claims import POD_CLAIM_NAME, claim_from_json
 from berth.model import jsontext
 from berth.model.claim import ConfigSource, Consumer, DeviceResult
@@ -211,3 +214,73 @@ def test_garbage_anywhere_gives_a_claim_or_a_known_error(
     except (ClaimError, RemoteProtocolError):
         return
     assert all(isinstance(item.device, str) for item in found.results)
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    """Every object whose fields are the server's; the keys of some are anybody's."""
+    if isinstance(value, dict):
+        yield value
+        for key in value.keys() - {"parameters", "consumedCapacity", "annotations"}:
+            yield from _objects(value[key])
+    elif isinstance(value, list):
+        for item in value:
+            yield from _objects(item)
+
+
+_UNKNOWN = st.dictionaries(st.text(max_size=5).map("new{}".format), _JSON, min_size=1, max_size=3)
+
+
+@given(st.integers(min_value=0), _UNKNOWN)
+def test_fields_that_we_do_not_know_change_nothing(place: int, unknown: dict[str, Any]) -> None:
+    """A later server may say more of each thing; a claim is read as if it had not, at each door."""
+
+    value = json.loads(CLAIM)
+    objects = list(_objects(value))
+    objects[place % len(objects)].update(unknown)
+    query = ClaimQuery(driver="berth.dev", pools=frozenset({"n"}))
+
+    assert claim_from_json(value, driver="berth.dev") == claim_from_json(
+        json.loads(CLAIM), driver="berth.dev"
+    )
+    assert allocated_claim(value, query) == allocated_claim(json.loads(CLAIM), query)
+
+
+def test_configuration_of_another_kind_than_opaque_is_left_out() -> None:
+    """It is nobody's that we know, and the entries after it keep their places."""
+
+    value = claim()
+    value["status"]["allocation"]["devices"]["config"].insert(0, {"source": "FromClass", "cel": {}})
+
+    found = claim_from_json(value, driver="berth.dev").configs
+
+    assert [item.index for item in found] == [1, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("change", "read"),
+    [
+        pytest.param({"adminAccess": "look"}, False, id="access"),
+        pytest.param({"adminAccess": 1}, False, id="number"),
+        pytest.param({"adminAccess": True}, True, id="known"),
+    ],
+)
+def test_access_that_we_do_not_know_is_that_of_a_tenant(
+    change: dict[str, Any], *, read: bool
+) -> None:
+    """Whoever looks takes no hold: by a word that we do not know two could have one device."""
+
+    value = claim()
+    value["status"]["allocation"]["devices"]["results"][1].update(change)
+
+    assert claim_from_json(value, driver="berth.dev").results[0].admin_access is read
+
+
+@pytest.mark.parametrize("field", ["shareID", "pool", "device", "request", "driver"])
+def test_field_that_names_the_device_is_refused_in_another_form(field: str) -> None:
+    """Left out it would name another device, or a whole in place of a share."""
+
+    value = claim()
+    value["status"]["allocation"]["devices"]["results"][1][field] = {"id": "new"}
+
+    with pytest.raises(RemoteProtocolError, match=f"{field}: found dict: must be str"):
+        claim_from_json(value, driver="berth.dev")

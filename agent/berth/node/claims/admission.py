@@ -13,6 +13,7 @@ failure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
@@ -35,6 +36,12 @@ CLOSED: Final = "not-connected"
 PASSING: Final = frozenset({CLOSED, RESTORE_FAILED, RETURNING, "link-elsewhere"})
 """Reasons that may be gone in a moment."""
 
+_GONE: Final = (
+    "`berth devices` lists what is; if it is gone for good, delete the pod and its claim, so that "
+    "another one is allocated"
+)
+# The claim may be older than the slices, which name what was unplugged or regrouped no more.
+
 
 @attrs.frozen(kw_only=True)
 class Admitted:
@@ -55,10 +62,12 @@ class Waiting:
 
     Attributes:
         reason: What is waited for, for the message if it does not come.
+        mend: How to put it right then.
         holders: Holds that stand against the claim; empty when it is something else.
     """
 
     reason: str
+    mend: str = "kubelet asks again by itself"
     holders: tuple[Hold, ...] = ()
 
 
@@ -104,7 +113,7 @@ def admit(
         elif nic is not None:
             found = _admit_nic(case, result, nic)
         else:
-            return Waiting(reason=f"{result.device} is not seen on this node")
+            return Waiting(reason=f"{result.device} is not seen on this node", mend=_GONE)
         if isinstance(found, Waiting):
             return found
         targets += found.targets
@@ -211,7 +220,7 @@ def peripheral_holds(
             device=peripheral.name,
             holder=ref,
             share=result.share_id,
-            slots=slots_of(result),
+            slots=slots_of(result, limit=peripheral.slots),
             limit=peripheral.slots,
         )
         for key in peripheral.keys
@@ -290,21 +299,29 @@ def _holds(claim: Claim, result: DeviceResult, nic: Nic, snapshot: Snapshot) -> 
 def _share(claim: Claim, result: DeviceResult, nic: Nic, snapshot: Snapshot) -> Hold:
     device = snapshot.inventory.device_by_name.get(nic.name)
     slots = device.capacity.get("slots") if device is not None else None
+    limit = slots.value if slots is not None else 1
     return Hold(
         key=nic.identity,
         device=nic.name,
         holder=claim.ref,
         share=result.share_id,
-        slots=slots_of(result),
-        limit=slots.value if slots is not None else 1,
+        slots=slots_of(result, limit=limit),
+        limit=limit,
     )
 
 
-def slots_of(result: DeviceResult) -> int:
-    """How many slots of a shared device a claim takes."""
+def slots_of(result: DeviceResult, *, limit: int) -> int:
+    """How many slots of a shared device a claim takes; all of them where that is no amount.
+
+    The server keeps what is less than nothing if somebody writes it, and it must give room to none.
+    """
     for name, text in result.consumed.items():
         if name.rpartition("/")[2] == "slots":
-            return int(parse_quantity(text))
+            try:
+                amount = math.ceil(parse_quantity(text))
+            except ValueError:
+                return limit
+            return amount if amount >= 0 else limit
     return 1
 
 

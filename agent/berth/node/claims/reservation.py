@@ -29,6 +29,7 @@ from berth.model.claim import Claim, ClaimRef
 from berth.model.inventory import Inventory
 from berth.nic.attributes import VFIO_TYPE
 from berth.node.claims.admission import Admission, Admitted, Unsure, Waiting, admit
+from berth.node.claims.pools import require_pools
 from berth.node.claims.status import now_text
 from berth.node.claims.unwaited import Unwaited
 from berth.node.health.fitness import Fitness
@@ -96,6 +97,7 @@ class Reservation:
         end: Ends a claim by UID, as unprepare does; gives whether nothing of it is left.
         inquiry: Tells how devices are; ``None`` where nobody judges them.
         unwaited: Tells what nobody waited for before the pod was bound; ``None`` for nothing.
+        pools: Gives the pools of this node; none while nobody knows which node it is.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class Reservation:
         end: Callable[[str], Awaitable[bool]],
         inquiry: Inquiry | None = None,
         unwaited: Unwaited | None = None,
+        pools: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._driver = driver
         self._api = api
@@ -122,6 +125,7 @@ class Reservation:
         self._end = end
         self._inquiry = inquiry
         self._unwaited = unwaited
+        self._pools = pools
 
     async def glimpse(self) -> Glimpse:
         """Look at the machine while the API server is being asked for the claim.
@@ -141,6 +145,7 @@ class Reservation:
         Raises:
             ClaimError: It is refused, or what it waited for did not come in the caller's time.
         """
+        require_pools(claim, self._pools())
         with self._unwaited.asking(claim) if self._unwaited is not None else nullcontext():
             return await self._reserve(claim, glimpse)
 
@@ -167,7 +172,7 @@ class Reservation:
                 await self._require_ending(waiting.holders, gone)
                 if not await self._end_ready(waiting.holders, gone):
                     await self._wait_news(claim, seen)
-        raise _waited_in_vain(claim.ref, began, waiting.reason)
+        raise _waited_in_vain(claim.ref, began, waiting)
 
     async def wait_open(self, ref: ClaimRef) -> None:
         """Wait until a hook would move the claim's NICs.
@@ -179,7 +184,7 @@ class Reservation:
         with trio.move_on_after(waiting_time_s()):
             await self._closed.wait_value(lambda reason: not reason)
             return
-        raise _waited_in_vain(ref, began, _closed_text(self._closed.get()))
+        raise _waited_in_vain(ref, began, Waiting(reason=_closed_text(self._closed.get())))
 
     def _fitness(self, answers: Mapping[str, Verdict]) -> Fitness | None:
         return self._inquiry.fitness(answers) if self._inquiry is not None else None
@@ -326,11 +331,11 @@ def _sick(claim: Claim, state: HealthState) -> frozenset[str]:
     return frozenset(name for name in names if state.of(name).status is Status.UNHEALTHY)
 
 
-def _waited_in_vain(ref: ClaimRef, began: float, reason: str) -> ClaimError:
+def _waited_in_vain(ref: ClaimRef, began: float, waiting: Waiting) -> ClaimError:
     return ClaimError(
         f"claim {ref}",
-        f"waited {trio.current_time() - began:.0f} s: {reason}",
-        mend="kubelet asks again by itself",
+        f"waited {trio.current_time() - began:.0f} s: {waiting.reason}",
+        mend=waiting.mend,
     )
 
 

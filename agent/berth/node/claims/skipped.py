@@ -191,7 +191,7 @@ class Skipped:
             identity=one.identity,
             type=one.type,
             attributes=one.attributes,
-            slots=slots_of(result),
+            slots=slots_of(result, limit=one.slots),
             slot_limit=one.slots,
             peripheral=attrs.evolve(one, held_by=(), exclusion=None),
         )

@@ -95,7 +95,9 @@ def test_device_or_link_that_is_not_seen_is_waited_for() -> None:
     absent = admit(claim(), look(names=[OTHER]), Ledger())
     bare = admit(claim(), look(without_link=[FAST]), Ledger())
 
-    assert absent == Waiting(reason=f"{FAST} is not seen on this node")
+    assert isinstance(absent, Waiting)
+    assert absent.reason == f"{FAST} is not seen on this node"
+    assert "delete the pod and its claim" in absent.mend
     assert bare == Waiting(reason=f"the link of {FAST} is not seen")
 
 
@@ -171,6 +173,20 @@ def test_share_without_an_amount_takes_one_slot() -> None:
 
     assert isinstance(admission, Admitted)
     assert [hold.slots for hold in admission.holds] == [1]
+
+
+@pytest.mark.parametrize(
+    ("amount", "slots"), [("500m", 1), ("1500m", 2), ("-1", SLOTS), ("many", SLOTS), ("", SLOTS)]
+)
+def test_amount_that_is_none_gives_room_to_nobody(amount: str, slots: int) -> None:
+    """A part of a slot is a slot; where nobody can say how many, they are all taken."""
+
+    wanted = claim(attrs.evolve(share(1), consumed={"berth.dev/slots": amount}))
+
+    admission = admit(wanted, look(), Ledger())
+
+    assert isinstance(admission, Admitted)
+    assert [hold.slots for hold in admission.holds] == [slots]
 
 
 def test_parent_that_is_not_published_offers_one_slot() -> None:
