@@ -140,3 +140,12 @@ class GenericBind(Bind):
             cursor.at("when").say(
                 'is "link-up"', rule="device nodes have no link", mend='write when = "command"'
             )
+
+    def check_unprepared(self, cursor: Cursor) -> None:
+        """Where kubelet prepares nothing, no pod can wait for it on the node."""
+        if self.is_wanted and self.ungated is Ungated.PREPARE:
+            cursor.at("ungated").say(
+                'is "prepare" with skip_node_operations "all"',
+                rule="a pod whose claim nobody prepares cannot wait on the node",
+                mend='write ungated = "leave-out", or skip_node_operations = "unprepare"',
+            )

@@ -319,6 +319,7 @@ class GenericGroup:
                     rule="a container gets nothing of a device that no call prepares",
                     mend='drop it, or write skip_node_operations = "unprepare"',
                 )
+        self.bind.check_unprepared(cursor.at("bind"))
         if self.door is Door.BOTH:
             cursor.at("door").say(
                 'is "both" with skip_node_operations "all"',

@@ -24,7 +24,7 @@ from berth.config.health import NicHealth
 from berth.config.match import DNS_LABEL, NicMatch
 from berth.config.nodecost import COSTS, MEANING, check_capacities
 from berth.config.skip import Skip, never
-from berth.model.device import Attribute, NicMode
+from berth.model.device import Attribute, NicKind, NicMode
 from berth.model.nodecost import NodeCosts
 
 SLOTS_LIMIT: Final = 1024
@@ -284,6 +284,13 @@ class NicGroup:
                 f'is true with door "{self.door.value}"',
                 rule="only the scheduler counts, and only for claims",
                 mend='write door = "dra", or drop it',
+            )
+        kinds = self.match.kind
+        if self.match.pf or (kinds and NicKind.PF not in kinds):
+            cursor.say(
+                "is true, and match selects no PF",
+                rule="it is for PFs; match.pf selects the VFs of one",
+                mend='write match.kind = ["pf"] and the PF\'s name or address, or drop it',
             )
 
     @property

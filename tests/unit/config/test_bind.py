@@ -60,6 +60,11 @@ def test_groups_are_read() -> None:
             f'{MODEM}bind = {{ when = "command", command = ["/up", "{{2}}"] }}',
             "holds {2}: it stands for a wildcard of match.path, which has 1",
         ),
+        (
+            f"""{MODEM}skip_node_operations = "all"
+            bind = {{ when = "command", command = ["/up"] }}""",
+            'bind.ungated is "prepare" with skip_node_operations "all": a pod whose claim nobody',
+        ),
     ],
 )
 def test_fault_is_told(tmp_path: Path, text: str, told: str) -> None:
