@@ -97,6 +97,8 @@ class Bind:
         """A command goes with ``when = "command"``, and that with a command."""
         if written.at_fault & {"when", "command"}:
             return
+        if not self.is_wanted and not command and written.given - {"when"}:
+            cursor.warn('waits for nothing: when is "at-once"')
         if command:
             check_program(command, cursor.at("command"), example=_EXAMPLE)
             if self.when is not BindWhen.COMMAND:

@@ -75,6 +75,15 @@ def test_fault_is_told(tmp_path: Path, text: str, told: str) -> None:
     assert told in fault
 
 
+def test_bind_that_waits_for_nothing_is_warned_of(tmp_path: Path) -> None:
+    """Whoever says how long to wait forgot to say for what."""
+
+    report = check_text(tmp_path, f"{NIC}bind.within_s = 20")
+
+    (warning,) = report.warnings
+    assert 'waits for nothing: when is "at-once"' in warning
+
+
 @pytest.mark.parametrize("group", [NIC, MODEM])
 def test_what_no_scheduler_waits_for_is_warned_of(tmp_path: Path, group: str) -> None:
     """Kubelet binds nothing."""
