@@ -22,7 +22,7 @@ from berth.config.finding import Cursor
 from berth.config.forms import AnyTable, Choice, Flag, OrEmpty, Several, Text, Whole
 from berth.config.health import NicHealth
 from berth.config.match import DNS_LABEL, NicMatch
-from berth.config.nodecost import COSTS, MEANING, check_capacities
+from berth.config.nodecost import COSTS, MEANING, check_capacities, check_door
 from berth.config.skip import Skip, never
 from berth.model.device import Attribute, NicKind, NicMode
 from berth.model.nodecost import NodeCosts
@@ -261,6 +261,7 @@ class NicGroup:
         if self.mode is NicMode.VFIO:
             self._check_vfio(cursor, written)
         check_capacities(self.node_cost, self.capacities, cursor)
+        check_door(self.node_cost, self.door, cursor, written)
         if self.bind.is_wanted and self.door is Door.PLUGIN and "door" not in written.at_fault:
             cursor.at("bind").warn(
                 'is not used with door "plugin": no scheduler waits for a resource'

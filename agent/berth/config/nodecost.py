@@ -13,6 +13,7 @@ import attrs
 from typing_extensions import override
 
 from berth.config.decode import Table, Written, key
+from berth.config.doors import Door
 from berth.config.finding import Cursor
 from berth.config.forms import Form, OrEmpty, Text, listed
 from berth.model.nodecost import NodeCost, NodeCosts
@@ -153,3 +154,9 @@ def check_capacities(costs: NodeCosts, capacities: Collection[str], cursor: Curs
             cursor.at("node_cost", name, "capacity").say(
                 f'is "{cost.capacity}"', rule=f"what claims consume some of is {there}"
             )
+
+
+def check_door(costs: NodeCosts, door: Door | None, cursor: Cursor, written: Written) -> None:
+    """Warn of costs of a group whose devices no claim can have."""
+    if costs and door is Door.PLUGIN and "door" not in written.at_fault:
+        cursor.at("node_cost").warn('is not used with door "plugin": only claims are counted')

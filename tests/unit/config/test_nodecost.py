@@ -100,3 +100,19 @@ def test_capacity_that_no_claim_consumes_is_refused(
 
     assert "node_cost" in fault
     assert f'is "bandwidth": what claims consume some of is {allowed}' in fault
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        f"[[generic]]\n{GENERIC}",
+        '[[gpu.group]]\nname = "g"\nmatch.type = ["gpu"]\n',
+        '[[nic.group]]\nname = "g"\nmatch.name = ["a"]\n',
+    ],
+)
+def test_cost_that_nobody_counts_is_warned_of(tmp_path: Path, group: str) -> None:
+    """A resource is no claim."""
+
+    report = check_text(tmp_path, f'{group}door = "plugin"\nnode_cost.cpu.pod = "1"\n')
+
+    assert any('node_cost is not used with door "plugin"' in each for each in report.warnings)
