@@ -57,8 +57,9 @@ class Output:
         self.raw("\n".join(printable(part) for part in text.split("\n")) + "\n")
 
     def json(self, value: Mapping[str, Any]) -> None:
-        """Write the answer for programs."""
-        self.raw(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        """Write the answer for programs, to which an escape is the character that it stands for."""
+        lines = json.dumps(value, indent=2, ensure_ascii=False).split("\n")
+        self.raw("".join(f"{_escaped(line)}\n" for line in lines))
 
     def remark(self, text: str) -> None:
         """Say something beside the answer; where nobody can hear it, it is left."""
@@ -108,6 +109,13 @@ class Output:
             self._out.flush()
         except OSError as error:
             raise unheard(error) from error
+
+
+def _escaped(text: str) -> str:
+    """A line of JSON, in which JSON itself leaves C1 controls and reversed writing as they are."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def printable(text: str) -> str:

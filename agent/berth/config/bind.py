@@ -97,6 +97,8 @@ class Bind:
         """A command goes with ``when = "command"``, and that with a command."""
         if written.at_fault & {"when", "command"}:
             return
+        if not self.is_wanted and not command and written.given - {"when"}:
+            cursor.warn('waits for nothing: when is "at-once"')
         if command:
             check_program(command, cursor.at("command"), example=_EXAMPLE)
             if self.when is not BindWhen.COMMAND:
@@ -139,4 +141,13 @@ class GenericBind(Bind):
         if self.when is BindWhen.LINK_UP and "when" not in written.at_fault:
             cursor.at("when").say(
                 'is "link-up"', rule="device nodes have no link", mend='write when = "command"'
+            )
+
+    def check_unprepared(self, cursor: Cursor) -> None:
+        """Where kubelet prepares nothing, no pod can wait for it on the node."""
+        if self.is_wanted and self.ungated is Ungated.PREPARE:
+            cursor.at("ungated").say(
+                'is "prepare" with skip_node_operations "all"',
+                rule="a pod whose claim nobody prepares cannot wait on the node",
+                mend='write ungated = "leave-out", or skip_node_operations = "unprepare"',
             )

@@ -22,7 +22,7 @@ from berth.config.forms import Choice, Flag, Form, Several, Text, Whole, listed
 from berth.config.genericmatch import GenericMatch
 from berth.config.health import GenericHealth
 from berth.config.match import DNS_LABEL
-from berth.config.nodecost import COSTS, MEANING, check_capacities
+from berth.config.nodecost import COSTS, MEANING, check_capacities, check_door
 from berth.config.skip import Skip
 from berth.config.template import WORDS, Places, Template, placed
 from berth.model.device import Attribute
@@ -303,6 +303,7 @@ class GenericGroup:
             if name in written.given and self.door is Door.DRA and "door" not in written.at_fault:
                 cursor.at(name).warn('is not used with door "dra"')
         check_capacities(self.node_cost, ("slots",) if self.count > 1 else (), cursor)
+        check_door(self.node_cost, self.door, cursor, written)
         if self.skip_node_operations is not Skip.NONE and not written.at_fault & _SKIPPING:
             self._check_skipped(cursor, written)
 
@@ -319,6 +320,7 @@ class GenericGroup:
                     rule="a container gets nothing of a device that no call prepares",
                     mend='drop it, or write skip_node_operations = "unprepare"',
                 )
+        self.bind.check_unprepared(cursor.at("bind"))
         if self.door is Door.BOTH:
             cursor.at("door").say(
                 'is "both" with skip_node_operations "all"',

@@ -31,7 +31,7 @@ from berth.config.forms import (
 from berth.config.gpumatch import GpuMatch, GpuType
 from berth.config.health import Times
 from berth.config.match import DNS_LABEL
-from berth.config.nodecost import COSTS, MEANING, check_capacities
+from berth.config.nodecost import COSTS, MEANING, check_capacities, check_door
 from berth.config.skip import Skip, never
 from berth.model.nodecost import NodeCosts
 
@@ -199,6 +199,7 @@ class GpuGroup:
             cursor.at("resource").warn('is not used with door "dra"')
         shared = ("slots", "memory") if self.share.slots > 1 else ()
         check_capacities(self.node_cost, shared, cursor)
+        check_door(self.node_cost, self.door, cursor, written)
         if self.vfio.rebind:
             self._check_rebind(cursor.at("vfio", "rebind"), written)
 

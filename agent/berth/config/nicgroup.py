@@ -22,9 +22,9 @@ from berth.config.finding import Cursor
 from berth.config.forms import AnyTable, Choice, Flag, OrEmpty, Several, Text, Whole
 from berth.config.health import NicHealth
 from berth.config.match import DNS_LABEL, NicMatch
-from berth.config.nodecost import COSTS, MEANING, check_capacities
+from berth.config.nodecost import COSTS, MEANING, check_capacities, check_door
 from berth.config.skip import Skip, never
-from berth.model.device import Attribute, NicMode
+from berth.model.device import Attribute, NicKind, NicMode
 from berth.model.nodecost import NodeCosts
 
 SLOTS_LIMIT: Final = 1024
@@ -261,6 +261,7 @@ class NicGroup:
         if self.mode is NicMode.VFIO:
             self._check_vfio(cursor, written)
         check_capacities(self.node_cost, self.capacities, cursor)
+        check_door(self.node_cost, self.door, cursor, written)
         if self.bind.is_wanted and self.door is Door.PLUGIN and "door" not in written.at_fault:
             cursor.at("bind").warn(
                 'is not used with door "plugin": no scheduler waits for a resource'
@@ -284,6 +285,13 @@ class NicGroup:
                 f'is true with door "{self.door.value}"',
                 rule="only the scheduler counts, and only for claims",
                 mend='write door = "dra", or drop it',
+            )
+        kinds = self.match.kind
+        if self.match.pf or (kinds and NicKind.PF not in kinds):
+            cursor.say(
+                "is true, and match selects no PF",
+                rule="it is for PFs; match.pf selects the VFs of one",
+                mend='write match.kind = ["pf"] and the PF\'s name or address, or drop it',
             )
 
     @property

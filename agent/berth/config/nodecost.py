@@ -13,12 +13,15 @@ import attrs
 from typing_extensions import override
 
 from berth.config.decode import Table, Written, key
+from berth.config.doors import Door
 from berth.config.finding import Cursor
 from berth.config.forms import Form, OrEmpty, Text, listed
 from berth.model.nodecost import NodeCost, NodeCosts
 
-_RESOURCE: Final = re.compile(r"cpu|memory|ephemeral-storage|hugepages-[1-9][0-9]*[KMGT]i")
-_AMOUNT: Final = re.compile(r"([0-9]{1,9})(m|[kMGT]|[KMGT]i)?")
+_RESOURCE: Final = re.compile(
+    r"cpu|memory|ephemeral-storage|hugepages-(?P<page>[1-9][0-9]*[KMGT]i)"
+)
+_AMOUNT: Final = re.compile(r"([0-9]{1,16})(m|[kMGT]|[KMGT]i)?")
 _MILLI: Final[Mapping[str, int]] = {
     "m": 1,
     "": 1000,
@@ -62,6 +65,7 @@ class CostKeys:
         if bool(self.capacity) != (self.times is not None):
             lacking = "times" if self.capacity else "capacity"
             cursor.say(f"lacks {lacking}", rule="capacity and times go together")
+            return
         if self.device is not None and self.times is not None:
             cursor.at("device").say(
                 "is given beside capacity", rule="a claim pays in one of the two ways"
@@ -99,13 +103,32 @@ class Costs(Form["NodeCosts"]):
         read: dict[str, NodeCost] = {}
         for name, raw in value.items():
             here = cursor.at(name)
-            if not _RESOURCE.fullmatch(name):
-                rule = "they are cpu, memory, ephemeral-storage and hugepages-<size>"
+            resource = _RESOURCE.fullmatch(name)
+            if resource is None:
+                rule = (
+                    "they are cpu, memory, ephemeral-storage and hugepages-<size> such as "
+                    "hugepages-2Mi"
+                )
                 here.say("is no resource of a node", rule=rule)
             keys = Table(CostKeys).read(raw, here)
             if keys is not None:
                 read[name] = keys.cost
+                if resource is not None and resource["page"]:
+                    _check_pages(keys, resource["page"], here)
         return read
+
+
+def _check_pages(keys: CostKeys, page: str, cursor: Cursor) -> None:
+    """Huge pages are had whole."""
+    size_milli = _amount(page)
+    for name in ("device", "pod", "container"):
+        amount = getattr(keys, name)
+        if amount is not None and size_milli is not None and amount % size_milli:
+            cursor.at(name).say(
+                "is no whole number of pages",
+                rule=f"a page has {page}",
+                mend=f'write a multiple, such as "{page}"',
+            )
 
 
 COSTS: Final = Costs()
@@ -131,3 +154,9 @@ def check_capacities(costs: NodeCosts, capacities: Collection[str], cursor: Curs
             cursor.at("node_cost", name, "capacity").say(
                 f'is "{cost.capacity}"', rule=f"what claims consume some of is {there}"
             )
+
+
+def check_door(costs: NodeCosts, door: Door | None, cursor: Cursor, written: Written) -> None:
+    """Warn of costs of a group whose devices no claim can have."""
+    if costs and door is Door.PLUGIN and "door" not in written.at_fault:
+        cursor.at("node_cost").warn('is not used with door "plugin": only claims are counted')

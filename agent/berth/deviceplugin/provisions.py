@@ -8,11 +8,19 @@ Source: KC §10.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from berth.deviceplugin.listing import claim_usages
 from berth.model.provision import ContainerProvision, MemoryBlock, PodProvision, UnitBlock
 from berth.model.resource import ContainerRef
 from berth.pb import podresources_v1_pb2 as pb
+
+NUMBERS: Final = range(1 << 16)
+"""Numbers that a CPU or a NUMA node can have, more than any kernel has (8192 and 1024 on x86).
+
+Some plugins say -1 for a place that they do not know, and whatever is no number of the kernel's is
+nowhere either.
+"""
 
 
 def read_provisions(pods: Iterable[pb.PodResources]) -> tuple[PodProvision, ...]:
@@ -60,4 +68,4 @@ def _nodes(topology: pb.TopologyInfo) -> tuple[int, ...]:
 
 
 def _numbers(numbers: Iterable[int]) -> tuple[int, ...]:
-    return tuple(sorted(set(numbers)))
+    return tuple(sorted({number for number in numbers if number in NUMBERS}))

@@ -35,7 +35,7 @@ _UNDECLARED: Final = re.compile(r"does not support (\w+) feature")
 # An admission plugin keeps the whole slice from a node whose kubelet does not declare a feature
 # (403, ``plugin/pkg/admission/nodedeclaredfeatures`` of 1.37.2).
 
-_PATH: Final = re.compile(r"spec\.(?:devices\[(?P<index>\d+)\]|(?P<field>\w+))")
+_PATH: Final = re.compile(r"spec\.(?:devices\[(?P<index>\d{1,4})\]|(?P<field>\w+))")
 
 
 @attrs.frozen(kw_only=True)
@@ -145,11 +145,12 @@ def _devices(driver: str) -> Mapping[str, Mapping[str, Any]]:
 
 def _shown(value: Any) -> Iterator[str]:
     """Names of the fields that show a feature, wherever they are."""
-    if isinstance(value, Mapping):
-        for key, below in value.items():
-            if key in PROOFS and below:
-                yield key
-            yield from _shown(below)
-    elif isinstance(value, list | tuple):
-        for below in value:
-            yield from _shown(below)
+    # Not by recursion: what a server gives back may be nested deeper than that goes.
+    left = [value]
+    while left:
+        here = left.pop()
+        if isinstance(here, Mapping):
+            yield from (key for key, below in here.items() if key in PROOFS and below)
+            left.extend(here.values())
+        elif isinstance(here, list | tuple):
+            left.extend(here)

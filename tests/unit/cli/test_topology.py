@@ -11,6 +11,7 @@ import pytest
 
 from berth.cli.picture.drawing import draw
 from berth.errors import ConfigError
+from berth.model.provision import UnitBlock
 from berth.node.views import topology_view
 from tests.unit.cli.conftest import Berth, Serve, golden
 from tests.unit.node.views.fourroots import INVENTORY, PODS, container, layout, pod
@@ -138,6 +139,24 @@ def test_names_from_outside_stay_words(tmp_path: Path) -> None:
 
     assert any("<script>&\"'\\x1b]]>" in text for text in texts(drawn))
     assert "<script" not in drawn
+
+
+def test_names_from_outside_begin_no_line_and_steer_no_terminal(
+    berth: Berth, daemon: Serve, tmp_path: Path
+) -> None:
+    """A device of another plugin is called as a verdict, and its resource by a control sequence."""
+
+    forged = UnitBlock(resource="x/\x9b31m\u202e\U000e0001", ids=("q\n  main: aligned",))
+    view = topology_view(
+        layout(tmp_path / "sys", pod("odd", container("odd", "c", units=(forged,))))
+    )
+    daemon({"topology": view})
+    told, programs = berth("topology"), berth("topology", "--json")
+
+    assert "where q\\n  main: aligned is" in told.out
+    assert not any(line.startswith("  main: aligned") for line in told.out.splitlines())
+    assert all(line.isprintable() for line in programs.out.splitlines())
+    assert programs.json == view
 
 
 def test_free_devices_are_drawn_up_to_a_number(tmp_path: Path) -> None:

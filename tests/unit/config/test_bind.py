@@ -60,6 +60,11 @@ def test_groups_are_read() -> None:
             f'{MODEM}bind = {{ when = "command", command = ["/up", "{{2}}"] }}',
             "holds {2}: it stands for a wildcard of match.path, which has 1",
         ),
+        (
+            f"""{MODEM}skip_node_operations = "all"
+            bind = {{ when = "command", command = ["/up"] }}""",
+            'bind.ungated is "prepare" with skip_node_operations "all": a pod whose claim nobody',
+        ),
     ],
 )
 def test_fault_is_told(tmp_path: Path, text: str, told: str) -> None:
@@ -68,6 +73,15 @@ def test_fault_is_told(tmp_path: Path, text: str, told: str) -> None:
     (fault,) = faults(check_text(tmp_path, text))
 
     assert told in fault
+
+
+def test_bind_that_waits_for_nothing_is_warned_of(tmp_path: Path) -> None:
+    """Whoever says how long to wait forgot to say for what."""
+
+    report = check_text(tmp_path, f"{NIC}bind.within_s = 20")
+
+    (warning,) = report.warnings
+    assert 'waits for nothing: when is "at-once"' in warning
 
 
 @pytest.mark.parametrize("group", [NIC, MODEM])

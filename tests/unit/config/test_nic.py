@@ -178,6 +178,13 @@ def test_switches_of_the_table_are_read() -> None:
             ),
         ),
         (
+            'match.kind = "vf"\nbeside_vfs = true',
+            (
+                "beside_vfs is true, and match selects no PF: it is for PFs; match.pf selects the "
+                'VFs of one; write match.kind = ["pf"] and the PF\'s name or address, or drop it'
+            ),
+        ),
+        (
             'match.name = "a"\nmode = "shared"\nshared.children = ["macvlan", "ipvlan"]',
             (
                 "shared.children holds macvlan and ipvlan: a parent carries only one of the two; "

@@ -48,6 +48,9 @@ def test_costs_are_read_in_thousandths() -> None:
         ({"cpu": {"times": "1"}}, "lacks capacity"),
         ({"cpu": {"device": "1", "capacity": "slots", "times": "1"}}, "one of the two ways"),
         ({"cpu": {"node": "1"}}, "is unknown"),
+        ({"hugepages-2M": {"pod": "2Mi"}}, "such as hugepages-2Mi"),
+        ({"hugepages-2Mi": {"pod": "3Mi"}}, "is no whole number of pages: a page has 2Mi"),
+        ({"hugepages-1Gi": {"device": "512Mi"}}, "is no whole number of pages: a page has 1Gi"),
     ],
 )
 def test_cost_that_says_nothing_sound_is_refused(table: object, said: str) -> None:
@@ -56,6 +59,24 @@ def test_cost_that_says_nothing_sound_is_refused(table: object, said: str) -> No
     _, found = read_value(COSTS, table)
 
     assert any(said in each for each in found)
+
+
+def test_amount_of_bytes_may_be_written_out() -> None:
+    """A GiB has ten digits."""
+
+    group, said = read_table(GenericGroup, f'{GENERIC}node_cost.memory.device = "1073741824"')
+
+    assert said == []
+    assert group is not None
+    assert group.node_cost == {"memory": NodeCost(device_milli=2**30 * 1000)}
+
+
+def test_capacity_without_times_is_one_fault() -> None:
+    """It says what is lacking, and not that nothing is there."""
+
+    _, said = read_value(COSTS, {"cpu": {"capacity": "slots"}})
+
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize(
@@ -79,3 +100,19 @@ def test_capacity_that_no_claim_consumes_is_refused(
 
     assert "node_cost" in fault
     assert f'is "bandwidth": what claims consume some of is {allowed}' in fault
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        f"[[generic]]\n{GENERIC}",
+        '[[gpu.group]]\nname = "g"\nmatch.type = ["gpu"]\n',
+        '[[nic.group]]\nname = "g"\nmatch.name = ["a"]\n',
+    ],
+)
+def test_cost_that_nobody_counts_is_warned_of(tmp_path: Path, group: str) -> None:
+    """A resource is no claim."""
+
+    report = check_text(tmp_path, f'{group}door = "plugin"\nnode_cost.cpu.pod = "1"\n')
+
+    assert any('node_cost is not used with door "plugin"' in each for each in report.warnings)

@@ -59,3 +59,18 @@ def test_read_provisions_of_an_older_kubelet_has_nothing_of_pods() -> None:
     pods = [pb.PodResources(namespace="ns", name="pod")]
 
     assert read_provisions(pods) == (PodProvision(namespace="ns", name="pod"),)
+
+
+def test_read_provisions_takes_no_number_that_the_kernel_cannot_have() -> None:
+    """A plugin says -1 where it does not know; such a device has no place."""
+
+    devices = pb.ContainerDevices(resource_name="x/y", device_ids=["a"], topology=topology(-1))
+    main = pb.ContainerResources(name="main", cpu_ids=[-2, 5, 1 << 16, 1 << 62], devices=[devices])
+    main.memory.append(
+        pb.ContainerMemory(memory_type="memory", size=7, topology=topology(1, 1 << 40))
+    )
+
+    (pod,) = read_provisions([pb.PodResources(containers=[main])])
+
+    (read,) = pod.containers
+    assert (read.cpus, read.memory[0].numa, read.units[0].numa) == ((5,), (1,), ())

@@ -129,3 +129,23 @@ def test_fields_of_the_probe_are_those_of_the_table() -> None:
     assert set(PROBE.fates(PROBE.slice())) <= PROOFS
     assert all(number(version) for version in VERSIONS)
     assert attrs.evolve(PROBE, node_name="x").slice().node_name == "x"
+
+
+@pytest.mark.parametrize("index", ["9" * 5000, "9999", "-1"])
+def test_refusal_of_a_device_that_was_not_sent_is_passed_on(index: str) -> None:
+    """Nothing of the probe is named, however long the number is."""
+
+    refused = KubeError("x", "no", status=422, fields=[f"spec.devices[{index}].taints"])
+
+    assert PROBE.without(refused) is None
+
+
+def test_answer_that_is_nested_without_end_is_read() -> None:
+    """What was not sent is passed over, at any depth."""
+
+    deep: Any = {"strings": ["x"]}
+    for _ in range(5000):
+        deep = [deep]
+    got = attrs.evolve(stored(PROBE.slice(), "strings"), others={"rubbish": deep})
+
+    assert PROBE.fates(got)["taints"] is Fate.KEPT
