@@ -30,7 +30,7 @@ defaults.interface.hardwareAddr = "02:00:00:00:00:99"
 ADDRESS = nic_config(addresses=[{"address": "192.0.2.10/24"}])
 FUSE = "/run/berth/fuse"
 """Where the unit's sandbox lets it be used up."""
-STEPS = (1, 5)
+STEPS = (1, 3)
 """Before which steps it dies; before each step does it by `cluster/test_crashes.py`, on a veth."""
 
 
