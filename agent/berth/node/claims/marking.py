@@ -24,7 +24,13 @@ UNABLE: Final = "no pod can be made to wait for it: claims are not heard of, or 
 
 
 def marked(
-    inventory: Inventory, demands: Demands, *, rests: Collection[str], able: bool, driver: str
+    inventory: Inventory,
+    demands: Demands,
+    *,
+    rests: Collection[str],
+    able: bool,
+    driver: str,
+    out: Collection[str] = (),
 ) -> Inventory:
     """The inventory whose devices tell what their pods wait for, and which were given up.
 
@@ -32,8 +38,10 @@ def marked(
         rests: Names of devices that were given up, and are kept from claims.
         able: Somebody would tell the scheduler that one is ready.
         driver: Our driver's name, the domain of conditions and taints.
+        out: Names of those that are not to be offered; without them here pods would be bound to
+            one unasked, until discovery has excluded it.
     """
-    if not rests and not (able and demands.groups):
+    if not rests and not out and not (able and demands.groups):
         return inventory
     rest = Taint(key=f"{driver}/{NOT_READY}", value="late", effect=NO_SCHEDULE)
 
@@ -50,7 +58,8 @@ def marked(
             device = attrs.evolve(device, taints=(*device.taints, rest))
         return device
 
-    return attrs.evolve(inventory, devices=tuple(map(mark, inventory.devices)))
+    offered = (device for device in inventory.devices if device.name not in out)
+    return attrs.evolve(inventory, devices=tuple(map(mark, offered)))
 
 
 def left_out(inventory: Inventory, demands: Demands) -> Mapping[str, str]:

@@ -140,6 +140,7 @@ class Waits:
             rests=self.rests.get(),
             able=bool(self.able.get()),
             driver=self._driver,
+            out=self.left_out(inventory),
         )
 
     def remarks(self) -> tuple[str, ...]:

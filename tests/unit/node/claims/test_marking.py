@@ -37,6 +37,15 @@ def test_nothing_is_promised_that_nobody_would_keep() -> None:
     assert marked(SEEN, DEMANDS, rests=(), able=False, driver="berth.dev") is SEEN
 
 
+def test_device_that_must_not_be_without_is_out_at_once() -> None:
+    """And not only when discovery has heard of it: it would be offered unasked until then."""
+
+    found = marked(SEEN, STRICT, rests=(), able=False, driver="berth.dev", out={OTHER})
+
+    assert OTHER not in {one.name for one in found.devices}
+    assert len(found.devices) == len(SEEN.devices) - 1
+
+
 def test_device_that_was_given_up_is_kept_from_claims() -> None:
     """By a taint of its own, whether conditions are told or not."""
 
