@@ -23,7 +23,7 @@ from berth.config.genericmatch import GenericMatch
 from berth.config.health import GenericHealth
 from berth.config.match import DNS_LABEL
 from berth.config.nodecost import COSTS, MEANING, check_capacities, check_door
-from berth.config.skip import Skip
+from berth.config.skip import Skip, check_skip
 from berth.config.template import WORDS, Places, Template, placed
 from berth.model.device import Attribute
 from berth.model.nodecost import NodeCosts
@@ -45,18 +45,6 @@ RESERVED: Final = frozenset(
 
 DEFAULT_NODES: Final = (Template("{node}"),)
 """Only what matched."""
-
-_SKIPPING: Final = frozenset({"door", "skip_node_operations"})
-_HANDED_OUT: Final = (
-    "nodes",
-    "rename",
-    "permissions",
-    "mounts",
-    "env",
-    "inject",
-    "admin_permissions",
-)
-# What says how a device comes into its containers.
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -304,29 +292,9 @@ class GenericGroup:
                 cursor.at(name).warn('is not used with door "dra"')
         check_capacities(self.node_cost, ("slots",) if self.count > 1 else (), cursor)
         check_door(self.node_cost, self.door, cursor, written)
-        if self.skip_node_operations is not Skip.NONE and not written.at_fault & _SKIPPING:
-            self._check_skipped(cursor, written)
-
-    def _check_skipped(self, cursor: Cursor, written: Written) -> None:
-        """What needs a call that is left out."""
-        if self.door is Door.PLUGIN:
-            cursor.at("skip_node_operations").warn('is not used with door "plugin"')
-        if self.skip_node_operations is not Skip.ALL:
-            return
-        for name in _HANDED_OUT:
-            if name in written.given:
-                cursor.at(name).say(
-                    'is given with skip_node_operations "all"',
-                    rule="a container gets nothing of a device that no call prepares",
-                    mend='drop it, or write skip_node_operations = "unprepare"',
-                )
-        self.bind.check_unprepared(cursor.at("bind"))
-        if self.door is Door.BOTH:
-            cursor.at("door").say(
-                'is "both" with skip_node_operations "all"',
-                rule="only at prepare is it found out that both doors gave a device at once",
-                mend='write door = "dra"',
-            )
+        check_skip(self.skip_node_operations, self.door, cursor, written)
+        if self.skip_node_operations is Skip.ALL:
+            self.bind.check_unprepared(cursor.at("bind"))
 
     def _check_wildcards(self, cursor: Cursor) -> None:
         paths = self.match.path
