@@ -80,18 +80,7 @@ class Recovery:
             StateError: A record is of a newer program, or of another driver name.
             HostError: The state folder cannot be used.
         """
-        for sentence in await self._records.load():
-            _log.warning("record set aside", reason=sentence)
-        for record in self._records.all():
-            if record.driver != self._driver:
-                raise StateError(
-                    "[dra] driver",
-                    f"is {self._driver}, claim {record.claim} is prepared under {record.driver}",
-                    rule="the name cannot change while claims are prepared",
-                    mend=f'set it back to "{record.driver}" until they are gone',
-                )
-            known = record if record.boot_id == self._boot_id else record.after_reboot()
-            self._ledger.restore(holds_of(known))
+        await take_up(self._records, self._ledger, driver=self._driver, boot_id=self._boot_id)
 
     async def finish(self) -> None:
         """Bring every record to where it should be; what fails is left to the return queue."""
@@ -162,6 +151,31 @@ class Recovery:
         """Whether the sandbox lacks a NIC; what the pod did with those it has is its own affair."""
         begun = any(nic.stage is Stage.ATTACHING for _, nic in nics_of(record))
         return begun or bool(await self._nics.verify(record, sandbox))
+
+
+async def take_up(records: Records, ledger: Ledger, *, driver: str, boot_id: str) -> None:
+    """Read the records that the last life left, and enter their holds.
+
+    Args:
+        driver: Our driver's name.
+        boot_id: Of this boot.
+
+    Raises:
+        StateError: A record is of a newer program, or of another driver name.
+        HostError: The state folder cannot be used.
+    """
+    for sentence in await records.load():
+        _log.warning("record set aside", reason=sentence)
+    for record in records.all():
+        if record.driver != driver:
+            raise StateError(
+                "[dra] driver",
+                f"is {driver}, claim {record.claim} has devices under {record.driver}",
+                rule="the name cannot change while claims have devices",
+                mend=f'set it back to "{record.driver}" until they are gone',
+            )
+        known = record if record.boot_id == boot_id else record.after_reboot()
+        ledger.restore(holds_of(known))
 
 
 def holds_of(record: ClaimRecord) -> tuple[Hold, ...]:

@@ -21,13 +21,13 @@ from typing import Any, Final
 import attrs
 import trio
 
-from berth.errors import BerthError, StateError
+from berth.errors import BerthError
 from berth.model.allocation import AllocatedClaim, AllocatedDevice
 from berth.model.claim import DeviceResult
 from berth.model.inventory import Inventory
 from berth.node.claims.admission import slots_of
 from berth.node.claims.allocations import AllocatedClaims
-from berth.node.claims.recovery import holds_of
+from berth.node.claims.recovery import holds_of, take_up
 from berth.node.ledger import Ledger
 from berth.node.records.record import ClaimRecord, HeldDevice
 from berth.node.records.records import Records
@@ -90,18 +90,7 @@ class Skipped:
             StateError: A record is of a newer program, or of another driver name.
             HostError: The state folder cannot be used.
         """
-        for sentence in await self._records.load():
-            _log.warning("record of a skipped claim set aside", reason=sentence)
-        for record in self._records.all():
-            if record.driver != self._driver:
-                raise StateError(
-                    "[dra] driver",
-                    f"is {self._driver}, claim {record.claim} was allocated under {record.driver}",
-                    rule="the name cannot change while claims have devices",
-                    mend=f'set it back to "{record.driver}" until they are gone',
-                )
-            known = record if record.boot_id == self._boot_id else record.after_reboot()
-            self._ledger.restore(holds_of(known))
+        await take_up(self._records, self._ledger, driver=self._driver, boot_id=self._boot_id)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow the claims, until cancelled."""

@@ -299,8 +299,8 @@ async def test_load_enters_holds_and_tells_bad_files(
     with pytest.raises(StateError) as caught:
         await start.recovery.load()
     assert str(caught.value) == (
-        "[dra] driver: is other.dev, claim team/claim is prepared under berth.dev: "
-        "the name cannot change while claims are prepared; "
+        "[dra] driver: is other.dev, claim team/claim has devices under berth.dev: "
+        "the name cannot change while claims have devices; "
         'set it back to "berth.dev" until they are gone'
     )
 

@@ -222,7 +222,7 @@ async def test_other_driver_name_is_refused_while_claims_have_devices(
     await nursery.start(first.skipped.run)
     await first.tell(claim("1", device("modem-0", "*")))
 
-    with pytest.raises(StateError, match=r"team/claim-1 was allocated under berth.dev"):
+    with pytest.raises(StateError, match=r"team/claim-1 has devices under berth.dev"):
         await Bench(tmp_path, driver="other.dev").skipped.load()
 
 
