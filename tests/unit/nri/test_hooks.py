@@ -565,7 +565,10 @@ async def test_synchronize_completes_what_was_left_half_done(
     claims.put(CLAIM.uid, nic, told=False)
 
     await hooks.synchronize([attrs.evolve(sandbox, id=SANDBOX.id)], [])
-    await wait_all_tasks_blocked(0.01)
+    if attached:
+        await wait_until(lambda: bool(claims.attached))
+    else:
+        await wait_all_tasks_blocked(0.01)
 
     assert bool(claims.attached) == attached
 
