@@ -5,8 +5,8 @@ Source: ``inotify(7)``; constants from Linux ``include/uapi/linux/inotify.h``.
 
 from __future__ import annotations
 
-import os
 import struct
+import sys
 from collections.abc import Hashable, Mapping
 from typing import Final, Generic, TypeVar
 
@@ -61,8 +61,13 @@ def decode_notices(data: bytes) -> tuple[Notice, ...]:
             break
         name = data[offset : offset + length].rstrip(b"\0")
         offset += length
-        notices.append(Notice(watch=watch, mask=mask, name=os.fsdecode(name)))
+        notices.append(Notice(watch=watch, mask=mask, name=_decode(name)))
     return tuple(notices)
+
+
+def _decode(name: bytes) -> str:
+    """As `os.fsdecode` does, so that names are those of paths."""
+    return name.decode(sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 
 
 @attrs.frozen(kw_only=True)

@@ -5,7 +5,6 @@ The limits are part of the repository: whoever raises one says why.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from berth.rehearsal.kubelet import Act
 from berth.rehearsal.stage import Stage
 from berth.runtime.threads import run_in_thread
+from tests.descriptors import inotify_watches
 from tests.integration.rehearsal.conftest import Stages
 from tests.integration.rehearsal.players import start_pod, until
 
@@ -72,18 +72,6 @@ async def test_memory_after_ready_and_after_pods(stages: Stages) -> None:
     assert used_mb - ready_mb < GROWTH_LIMIT_MB
 
 
-def _inotify(pid: int) -> list[int]:
-    """How many folders each inotify instance of a process watches."""
-    found = []
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        # One may be closed between the list and the look.
-        with contextlib.suppress(FileNotFoundError):
-            if str(descriptor.readlink()) == "anon_inode:inotify":
-                info = Path(f"/proc/{pid}/fdinfo/{descriptor.name}").read_text(encoding="ascii")
-                found.append(info.count("inotify wd:"))
-    return found
-
-
 async def test_one_inotify_instance_serves_every_door(stages: Stages) -> None:
     """All of root's programs share 128; a folder that several doors watch is watched once."""
 
@@ -96,7 +84,7 @@ async def test_one_inotify_instance_serves_every_door(stages: Stages) -> None:
     await stage.berthd.wait_ready()
     await until(lambda: stage.count(Act.REGISTERED) == 1 + len(nodes))
 
-    watches = await run_in_thread("files", _inotify, stage.berthd.pid)
+    watches = await run_in_thread("files", inotify_watches, stage.berthd.pid)
 
     assert len(watches) == 1, watches
     assert 1 <= watches[0] <= 8
