@@ -1,12 +1,12 @@
 """The process's one inotify descriptor, shared by all who watch folders, without thread or timer.
 
-A user has 128 of them (Debian 12 and 13), all of root's programs together, but thousands of
+A user has 128 of them by the kernel's default, all of root's programs together, but thousands of
 watches. A watch belongs to a folder, so the kernel gives the same number to all who watch it and it
 ends with the last of them; `WatchTable` knows who they are.
 
 What was told is kept as one bit for each of them: nobody who is slow makes anything grow.
 
-Source: ``inotify(7)``.
+Source: ``inotify(7)``; ``inotify_user_setup`` of Linux 6.12 for the default.
 """
 
 from __future__ import annotations
