@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from berth.runtime.inotify import Inotify, open_inotify
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # Whoever waits for the fast tests tries fewer examples; CI tries them all.
@@ -22,3 +28,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             inner = getattr(item.function, "hypothesis", None)
             if inner is None and "autojump_clock" not in named:
                 raise pytest.UsageError(f"{item.nodeid} has to ask for autojump_clock itself")
+
+
+@pytest.fixture
+async def inotify() -> AsyncIterator[Inotify]:
+    """What tells of changes in folders, as the daemon has one."""
+    async with open_inotify() as opened:
+        yield opened

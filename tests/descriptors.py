@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 
@@ -33,3 +34,15 @@ def left_open(before: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
     while (found := open_descriptors() - before) and time.monotonic() < end:
         time.sleep(0.05)
     return found
+
+
+def inotify_watches(process: int | str = "self") -> tuple[int, ...]:
+    """How many folders each inotify instance of a process watches."""
+    found = []
+    for entry in Path(f"/proc/{process}/fd").iterdir():
+        # One may be closed between the list and the look.
+        with contextlib.suppress(FileNotFoundError):
+            if str(entry.readlink()) == "anon_inode:inotify":
+                info = Path(f"/proc/{process}/fdinfo/{entry.name}").read_text(encoding="ascii")
+                found.append(info.count("inotify wd:"))
+    return tuple(found)

@@ -27,6 +27,7 @@ from berth.errors import BerthError, Faults, HostError, LocalProtocolError, Remo
 from berth.model import jsontext
 from berth.runtime.backoff import BackOff
 from berth.runtime.files import FOLDER_MODE, host_error, make_folder
+from berth.runtime.inotify import Inotify
 from berth.runtime.listeners import bind_listener, release_path
 from berth.runtime.logs import get_log
 from berth.runtime.sockets import InodeChanges, SocketId, check_path, watch_inode
@@ -66,10 +67,12 @@ class ControlServer:
     Args:
         folder: Where the socket is made; only root may enter it.
         verbs: What each verb does: request and a way to tell progress in, answer out.
+        inotify: Tells when the socket's file is removed.
     """
 
-    def __init__(self, folder: Path, verbs: Mapping[str, Verb]) -> None:
+    def __init__(self, folder: Path, verbs: Mapping[str, Verb], *, inotify: Inotify) -> None:
         self._path = folder / NAME
+        self._inotify = inotify
         self._verbs = dict(verbs)
         self._limiter = trio.CapacityLimiter(CONNECTION_LIMIT)
 
@@ -83,7 +86,7 @@ class ControlServer:
         """
         make_folder(self._path.parent, mode=FOLDER_MODE)
         bound, identity = bind_listener(self._path, make_parent=False)
-        with watch_inode(self._path) as changes:
+        with watch_inode(self._inotify, self._path) as changes:
             async with trio.open_nursery() as connections:
                 task_status.started()
                 while True:

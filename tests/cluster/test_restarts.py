@@ -13,6 +13,7 @@ from tests.cluster.berthd import program
 from tests.cluster.boxes import Daemon
 from tests.cluster.outages import NICS, REGISTERED
 from tests.cluster.site import PodView, Site, device
+from tests.descriptors import inotify_watches
 
 ROUNDS = 20
 STOPPED_BEFORE = (2, 6)
@@ -42,6 +43,7 @@ def test_kubelet_that_restarts_twenty_times_finds_the_driver_each_time(site: Sit
     assert max(took_s) < KUBELET_LIMIT_S
     assert (berthd.alive, berthd.pid) == (True, pid)
     outages.wait_no_more(berthd, first)
+    assert len(inotify_watches(pid)) == 1
     # Long after the last wipe, which comes beside the registration.
     site.wait_offered(offered)
     assert len(outages.slices(site)) == 1

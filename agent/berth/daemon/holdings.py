@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 
 from berth.cdi.store import CdiStore
@@ -25,12 +26,15 @@ from berth.node.plugin.deviceinfofiles import DeviceInfoFiles
 from berth.node.plugin.nicloans import NicLoans
 from berth.node.records.records import Records
 from berth.node.vfio.bindings import Bindings
+from berth.runtime.inotify import Inotify
+from berth.runtime.pathwatch import watch_paths
 
 
 class Holdings:
     """The owners of changing state.
 
     Args:
+        inotify: Tells of device nodes that come and go.
         boot_id: Of this boot.
         noticed: Called with a claim's UID when more is known of its NIC in the pod.
         toward: Addresses whose way out must stay.
@@ -44,6 +48,7 @@ class Holdings:
         self,
         config: Config,
         *,
+        inotify: Inotify,
         boot_id: str,
         noticed: Callable[[str], None],
         toward: Callable[[], Iterable[str]],
@@ -56,7 +61,12 @@ class Holdings:
         self.records = Records(config.node.state_dir / "claims")
         self.given = given_shelf(config.node.state_dir / "ledger")
         self.skipped = Records(config.node.state_dir / "skipped")
-        self.stock = Stock(config.generic, driver=config.dra.driver, folder=config.node.state_dir)
+        self.stock = Stock(
+            config.generic,
+            driver=config.dra.driver,
+            folder=config.node.state_dir,
+            watch=functools.partial(watch_paths, inotify),
+        )
         self.nvml: Counted | None = None
         self.gpus = self._gpus(config)
         self.holders = NicHolders(self.records, self.given)

@@ -47,6 +47,7 @@ from berth.nri.isolation import Isolation
 from berth.nri.plugin import CONNECTING, PluginState
 from berth.readiness.demands import Demands
 from berth.runtime.asyncthread import AsyncioThread
+from berth.runtime.inotify import Inotify
 from berth.runtime.latest import Latest
 
 
@@ -58,6 +59,7 @@ class Parts:
         runtime: Folder of the daemon's own sockets.
         inherited: Listening sockets handed in, by path.
         thread: The loop on which grpcio runs.
+        inotify: Tells of changes in folders.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Parts:
         runtime: Path,
         inherited: Mapping[Path, socket.socket],
         thread: AsyncioThread,
+        inotify: Inotify,
     ) -> None:
         boot_id = read_boot_id()
         self.config = config
@@ -80,6 +83,7 @@ class Parts:
         self.troubles = Troubles()
         self.held = Holdings(
             config,
+            inotify=inotify,
             boot_id=boot_id,
             noticed=self._noticed,
             toward=self._toward,
@@ -111,6 +115,7 @@ class Parts:
         self.nri_losses = 0
         self.dra = DraPlugin(
             thread=thread,
+            inotify=inotify,
             places=Places(root=config.kubelet.root, driver=config.dra.driver),
             claims=self.metered,
             health=self._streams(),
@@ -118,7 +123,7 @@ class Parts:
             inherited=inherited,
             versions=[version.value for version in config.dra.versions],
         )
-        self.door = self._plugin_door(thread, private=runtime)
+        self.door = self._plugin_door(thread, inotify, private=runtime)
 
     def choice(self) -> NodeChoice:
         """Which node this is, by the connection of now."""
@@ -141,10 +146,11 @@ class Parts:
         changes = self.care.health.changes
         return lambda names: changes.told(sink, names, trio.current_time())
 
-    def _plugin_door(self, thread: AsyncioThread, *, private: Path) -> PluginDoor:
+    def _plugin_door(self, thread: AsyncioThread, inotify: Inotify, *, private: Path) -> PluginDoor:
         """Who gives devices to those who ask for resources."""
         return PluginDoor(
             thread=thread,
+            inotify=inotify,
             driver=self.config.dra.driver,
             counter=self.allotments,
             private=private,

@@ -33,6 +33,7 @@ from berth.model.peripheral import Door
 from berth.node.ledger import Hold
 from berth.nri.plugin import Plugin as NriPlugin
 from berth.runtime.asyncthread import AsyncioThread
+from berth.runtime.inotify import Inotify
 from berth.runtime.listeners import sweep_private_sockets
 from berth.runtime.logs import get_log
 from berth.runtime.supervisor import Plugin, Supervisor
@@ -68,6 +69,7 @@ class Daemon:
         environ: The environment; inherited sockets are taken out of it.
         runtime: Folder of the daemon's own sockets.
         thread: The loop on which grpcio runs.
+        inotify: Tells of changes in folders.
     """
 
     def __init__(
@@ -77,12 +79,18 @@ class Daemon:
         environ: dict[str, str],
         runtime: Path,
         thread: AsyncioThread,
+        inotify: Inotify,
     ) -> None:
         self._thread = thread
+        self._inotify = inotify
         self._systemd = Systemd(environ)
         self._runtime = runtime
         self._parts = Parts(
-            file.config, runtime=runtime, inherited=listen_fds(environ).sockets, thread=thread
+            file.config,
+            runtime=runtime,
+            inherited=listen_fds(environ).sockets,
+            thread=thread,
+            inotify=inotify,
         )
         self._offering = Offering(self._parts.nri, self._parts.held.discovery)
         self._publishing = Publishing(self._parts, self._offering)
@@ -103,7 +111,8 @@ class Daemon:
             starting = await nursery.start(self._keep_starting)
             await self._recover()
             nursery.start_soon(self._follow_signals, nursery.cancel_scope)
-            await nursery.start(ControlServer(self._runtime, self._operator.verbs()).run)
+            control = ControlServer(self._runtime, self._operator.verbs(), inotify=self._inotify)
+            await nursery.start(control.run)
             nursery.start_soon(self._keep_alive)
             nursery.start_soon(self._offering.run)
             await nursery.start(self._supervisor.run)
@@ -135,6 +144,7 @@ class Daemon:
         if config.nic.enabled:
             nri = NriPlugin(
                 socket=config.nri.socket,
+                inotify=self._inotify,
                 name=NRI_NAME,
                 index=NRI_INDEX,
                 timeout_s=config.nri.timeout_s,

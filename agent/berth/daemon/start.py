@@ -23,6 +23,7 @@ from berth.errors import BerthError, Faults
 from berth.runtime.asyncthread import open_asyncio_thread
 from berth.runtime.files import make_folder
 from berth.runtime.grpcbridge import protobuf_fault
+from berth.runtime.inotify import open_inotify
 from berth.runtime.lock import hold_lock
 from berth.runtime.logs import get_log, start_logging
 
@@ -53,12 +54,13 @@ def runtime_folder(environ: Mapping[str, str]) -> Path:
 
 
 async def _run(file: ConfigFile, environ: dict[str, str]) -> None:
-    async with open_asyncio_thread() as thread:
+    async with open_asyncio_thread() as thread, open_inotify() as inotify:
         daemon = Daemon(
             file,
             environ=environ,
             runtime=runtime_folder(environ),
             thread=thread,
+            inotify=inotify,
         )
         await daemon.run()
 

@@ -19,6 +19,7 @@ from berth.model.meter import Tally
 from berth.model.resource import Resource
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.grpcbridge import GrpcServer
+from berth.runtime.inotify import Inotify
 from berth.runtime.latest import Latest
 from berth.runtime.listeners import private_path
 
@@ -31,6 +32,7 @@ class Endpoint:
 
     Args:
         thread: The loop on which grpcio runs.
+        inotify: Tells of sockets that come and go.
         folder: Kubelet's folder of device plugins; kubelet makes it.
         driver: Ours, so that two daemons with other drivers do not meet.
         resource: What to offer at first; `feed` takes what comes later.
@@ -46,6 +48,7 @@ class Endpoint:
         self,
         *,
         thread: AsyncioThread,
+        inotify: Inotify,
         folder: Path,
         driver: str,
         resource: Resource,
@@ -61,6 +64,7 @@ class Endpoint:
         self._server = GrpcServer(thread, path=backend, services=(self._service.service(),))
         self._registration = Registration(
             thread,
+            inotify,
             folder=folder,
             driver=driver,
             resource=resource.name,

@@ -26,6 +26,7 @@ from berth.deviceplugin.service import Counter, ServiceStatistics
 from berth.errors import HostError
 from berth.model.resource import Resource
 from berth.runtime.asyncthread import AsyncioThread
+from berth.runtime.inotify import Inotify
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 from berth.runtime.supervisor import Plugin
@@ -107,6 +108,7 @@ class PluginDoor:
 
     Args:
         thread: The loop on which grpcio runs.
+        inotify: Tells of sockets that come and go.
         driver: Name of our driver.
         counter: Who has the resources and gives them out.
         private: Folder for grpcio's own sockets, which nobody else writes.
@@ -119,6 +121,7 @@ class PluginDoor:
         self,
         *,
         thread: AsyncioThread,
+        inotify: Inotify,
         driver: str,
         counter: Counter,
         private: Path,
@@ -129,6 +132,7 @@ class PluginDoor:
         self.endpoints: Latest[Mapping[str, Endpoint]] = Latest({})
         """The endpoint of each resource that is offered now."""
         self._thread = thread
+        self._inotify = inotify
         self._driver = driver
         self._counter = counter
         self._private = private
@@ -226,6 +230,7 @@ class PluginDoor:
     def _endpoint(self, resource: Resource) -> Endpoint:
         return Endpoint(
             thread=self._thread,
+            inotify=self._inotify,
             folder=self._folder,
             driver=self._driver,
             resource=resource,

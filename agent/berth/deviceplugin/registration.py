@@ -34,6 +34,7 @@ from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.backoff import BackOff
 from berth.runtime.frontdoor import FrontDoor
 from berth.runtime.grpcbridge import open_channel
+from berth.runtime.inotify import Inotify
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
 from berth.runtime.sockets import SocketId, watch_inode
@@ -84,6 +85,7 @@ class Registration:
 
     Args:
         thread: The loop on which grpcio runs.
+        inotify: Tells of sockets that come and go.
         folder: Kubelet's folder of device plugins; kubelet makes it.
         driver: Ours, so that two daemons with other drivers do not meet.
         resource: Name of the resource.
@@ -94,6 +96,7 @@ class Registration:
     def __init__(
         self,
         thread: AsyncioThread,
+        inotify: Inotify,
         *,
         folder: Path,
         driver: str,
@@ -106,6 +109,7 @@ class Registration:
         self.tries = Tally("result").begin("ok", "error")
         """Tries to register: ``ok`` or ``error``."""
         self._thread = thread
+        self._inotify = inotify
         self._folder = folder
         self._driver = driver
         self._resource = resource
@@ -147,7 +151,7 @@ class Registration:
     async def _watch_kubelet(self) -> None:
         """Follow kubelet's socket. One made anew within a millisecond may look the same."""
         looks = 0
-        with watch_inode(self._folder / KUBELET) as changes:
+        with watch_inode(self._inotify, self._folder / KUBELET) as changes:
             async for found in changes:
                 looks += 1
                 self._kubelet.set((found, looks))
@@ -211,7 +215,7 @@ class Registration:
         outcome: tuple[str, tuple[str, ...]] = ("", ())
         async with trio.open_nursery() as nursery:
             await nursery.start(door.serve, self._backend)
-            nursery.start_soon(door.keep)
+            nursery.start_soon(door.keep, self._inotify)
             try:
                 outcome = await self._hold(places)
             except trio.TooSlowError:

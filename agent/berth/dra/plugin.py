@@ -30,6 +30,7 @@ from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.files import make_folder
 from berth.runtime.frontdoor import DoorStatistics, FrontDoor
 from berth.runtime.grpcbridge import GrpcServer
+from berth.runtime.inotify import Inotify
 from berth.runtime.latest import Latest
 from berth.runtime.listeners import FOLDER_MODE
 from berth.runtime.logs import get_log
@@ -77,6 +78,7 @@ class DraPlugin:
 
     Args:
         thread: The loop on which grpcio runs.
+        inotify: Tells when a socket is removed.
         places: Where kubelet looks.
         claims: Who prepares claims.
         publisher: Who publishes the devices; ``None`` where somebody else runs it.
@@ -90,6 +92,7 @@ class DraPlugin:
         self,
         *,
         thread: AsyncioThread,
+        inotify: Inotify,
         places: Places,
         claims: ClaimService,
         publisher: Publisher | None = None,
@@ -100,6 +103,7 @@ class DraPlugin:
     ) -> None:
         handed = inherited or {}
         self._thread = thread
+        self._inotify = inotify
         self._places = places
         self._publisher = publisher
         self._private = private
@@ -149,7 +153,7 @@ class DraPlugin:
             for door in (self._dra_door, self._registration_door):
                 self._open(door)
                 await nursery.start(door.serve, private)
-                nursery.start_soon(door.keep)
+                nursery.start_soon(door.keep, self._inotify)
             nursery.start_soon(self._keep_folders)
             nursery.start_soon(self._registration.remind, self.wait_kubelet)
             if not waits:
@@ -255,7 +259,7 @@ class DraPlugin:
 
     async def _keep_folders(self) -> None:
         """Make the folders again when kubelet's root was emptied, so that the doors find them."""
-        with watch_inode(self._places.dra_socket) as changes:
+        with watch_inode(self._inotify, self._places.dra_socket) as changes:
             async for found in changes:
                 if found is None:
                     await self._make_folders()

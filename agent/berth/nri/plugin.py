@@ -22,6 +22,7 @@ from berth.nri.handlers import Hooks
 from berth.nri.messages import Registration
 from berth.nri.session import NRI_VERSION, Session, Stage
 from berth.nri.versions import Runtime
+from berth.runtime.inotify import Inotify
 from berth.runtime.logs import get_log
 from berth.runtime.sockets import connect_unix, wait_socket
 
@@ -70,6 +71,7 @@ class Plugin:
 
     Args:
         socket: The runtime's NRI socket.
+        inotify: Tells when it is made.
         name: The plugin's name: letters, digits, ``_ . + -``.
         index: Two digits; plugins are asked in this order.
         timeout_s: The operator's limit for an answer to an event.
@@ -82,6 +84,7 @@ class Plugin:
         self,
         *,
         socket: Path,
+        inotify: Inotify,
         name: str,
         index: str,
         timeout_s: float,
@@ -89,6 +92,7 @@ class Plugin:
         tell: Callable[[PluginState], object],
     ) -> None:
         self._socket = socket
+        self._inotify = inotify
         self._registration = Registration(name=name, index=index, nri_version=NRI_VERSION)
         self._timeout_s = timeout_s
         self._hooks = hooks
@@ -121,7 +125,7 @@ class Plugin:
                 missing = error.errno == errno.ENOENT
             if missing:
                 with trio.move_on_after(LOOK_EVERY_S):
-                    await wait_socket(self._socket)
+                    await wait_socket(self._inotify, self._socket)
             else:
                 await trio.sleep(TRY_EVERY_S)
 

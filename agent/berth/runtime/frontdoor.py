@@ -31,6 +31,7 @@ from trio.socket import SocketType
 from berth.errors import HostError, LocalProtocolError
 from berth.runtime.backoff import BackOff
 from berth.runtime.goaway import GOAWAY, Frames
+from berth.runtime.inotify import Inotify
 from berth.runtime.latest import Latest
 from berth.runtime.listeners import Occupant, bind_listener, probe_path, release_path
 from berth.runtime.logs import get_log
@@ -129,9 +130,9 @@ class FrontDoor:
             listener.close()
         self._listeners.set(())
 
-    async def keep(self) -> None:
+    async def keep(self, inotify: Inotify) -> None:
         """Watch the file at the path, and bind it anew whenever it is not ours, until cancelled."""
-        with watch_inode(self.path) as changes:
+        with watch_inode(inotify, self.path) as changes:
             async for found in changes:
                 if found != self._identity:
                     await self._reclaim()

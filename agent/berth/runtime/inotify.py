@@ -1,67 +1,160 @@
-"""The kernel's notices about names in a folder, awaited by trio without a thread or a timer.
+"""The process's one inotify descriptor, shared by all who watch folders, without thread or timer.
 
-Source: ``inotify(7)``; constants from Linux ``include/uapi/linux/inotify.h``.
+A user has 128 of them by the kernel's default, all of root's programs together, but thousands of
+watches. A watch belongs to a folder, so the kernel gives the same number to all who watch it and it
+ends with the last of them; `WatchTable` knows who they are.
+
+What was told is kept as one bit for each of them: nobody who is slow makes anything grow.
+
+Source: ``inotify(7)``; ``inotify_user_setup`` of Linux 6.12 for the default.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import functools
 import os
-import struct
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-import attrs
 import trio
 
 from berth.errors import HostError
 from berth.runtime.files import host_error
+from berth.runtime.notices import NAMES, Names, WatchTable, decode_notices
 
-MOVED_FROM: Final = 0x40
-MOVED_TO: Final = 0x80
-CREATE: Final = 0x100
-DELETE: Final = 0x200
-DELETE_SELF: Final = 0x400
-MOVE_SELF: Final = 0x800
-ONLYDIR: Final = 0x0100_0000
-
-NAMES: Final = MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF | ONLYDIR
-"""What changes which names a folder holds, or takes the folder itself away."""
-
-_HEADER: Final = struct.Struct("=iIII")
 _BUFFER: Final = 64 * 1024
 
 
-@attrs.frozen(kw_only=True)
-class Notice:
-    """One notice of the kernel.
+@contextlib.asynccontextmanager
+async def open_inotify() -> AsyncIterator[Inotify]:
+    """Tell of changes in folders while the block runs; one for the process is meant."""
+    inotify = Inotify()
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(inotify.run)
+            yield inotify
+            nursery.cancel_scope.cancel()
+    finally:
+        inotify.close()
 
-    Attributes:
-        watch: Number of the watch it belongs to; -1 when notices were lost.
-        mask: What happened.
-        name: Which name in the folder; empty when it is about the folder itself.
+
+class Inotify:
+    """One descriptor for many subscribers; made by `open_inotify`.
+
+    It is opened by the first who watches. When the kernel has none left, the next one tries again.
     """
 
-    watch: int
-    mask: int
-    name: str
+    def __init__(self) -> None:
+        self._descriptor = -1
+        self._opened = trio.Event()
+        self._table: WatchTable[Subscription] = WatchTable()
+
+    @contextlib.contextmanager
+    def subscribe(self) -> Iterator[Subscription]:
+        """Be one of those who watch, while the block runs."""
+        subscription = Subscription(self)
+        try:
+            yield subscription
+        finally:
+            subscription.aim({})
+
+    async def run(self) -> None:
+        """Tell subscribers until cancelled; `open_inotify` runs it."""
+        await self._opened.wait()
+        while True:
+            await trio.lowlevel.wait_readable(self._descriptor)
+            self.read_nowait()
+
+    def aim(self, subscription: Subscription, folders: Mapping[Path, Names]) -> bool:
+        """Watch these folders for a subscriber and no others; `Subscription.aim` calls it."""
+        wanted: dict[int, Names] = {}
+        complete = True
+        try:
+            for folder, names in folders.items():
+                number = self._watch(folder)
+                if number is None:
+                    complete = False
+                else:
+                    # Two paths may lead to one folder.
+                    wanted[number] = wanted.get(number, Names()) | names
+        finally:
+            for number in self._table.aim(subscription, wanted):
+                # One that the kernel has ended already is no error.
+                _libc().inotify_rm_watch(self._descriptor, number)
+        return complete
+
+    def read_nowait(self) -> None:
+        """Tell subscribers what the kernel has to tell by now."""
+        if self._descriptor < 0:
+            return
+        with contextlib.suppress(BlockingIOError):
+            for notice in decode_notices(os.read(self._descriptor, _BUFFER)):
+                for subscription in self._table.concerned(notice):
+                    subscription.tell()
+
+    def close(self) -> None:
+        """Give the descriptor back, after `run`."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _watch(self, folder: Path) -> int | None:
+        """Watch a folder; the number is the same for one that is watched already."""
+        if self._descriptor < 0:
+            descriptor: int = _libc().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+            if descriptor < 0:
+                raise _refusal(Path("inotify"), "cannot watch folders")
+            self._descriptor = descriptor
+            self._opened.set()
+        number: int = _libc().inotify_add_watch(self._descriptor, os.fsencode(folder), NAMES)
+        if number >= 0:
+            return number
+        if ctypes.get_errno() in {errno.ENOENT, errno.ENOTDIR}:
+            return None
+        raise _refusal(folder, "cannot watch it")
 
 
-def decode_notices(data: bytes) -> tuple[Notice, ...]:
-    """Read what the kernel gives in one ``read``; a cut-off tail is left out."""
-    notices = []
-    offset = 0
-    while offset + _HEADER.size <= len(data):
-        watch, mask, _cookie, length = _HEADER.unpack_from(data, offset)
-        offset += _HEADER.size
-        if offset + length > len(data):
-            break
-        name = data[offset : offset + length].rstrip(b"\0")
-        offset += length
-        notices.append(Notice(watch=watch, mask=mask, name=os.fsdecode(name)))
-    return tuple(notices)
+class Subscription:
+    """One who watches folders; made by `Inotify.subscribe`."""
+
+    def __init__(self, inotify: Inotify) -> None:
+        self._inotify = inotify
+        self._told = trio.Event()
+
+    def aim(self, folders: Mapping[Path, Names]) -> bool:
+        """Watch these folders from now on, each for some names, and no others.
+
+        Returns:
+            False when one of them is not there; the others are watched.
+
+        Raises:
+            HostError: The kernel has no descriptor or no watch left, or a folder cannot be read;
+                those before it are watched.
+        """
+        return self._inotify.aim(self, folders)
+
+    def tell(self) -> None:
+        """Something happened; `Inotify` calls it."""
+        self._told.set()
+
+    def take_nowait(self) -> bool:
+        """Whether something happened since the last time.
+
+        It may have ended a watch: aim again then.
+        """
+        self._inotify.read_nowait()
+        told = self._told.is_set()
+        if told:
+            self._told = trio.Event()
+        return told
+
+    async def wait_told(self) -> None:
+        """Wait until there is something to take."""
+        await self._told.wait()
 
 
 @functools.cache
@@ -77,54 +170,3 @@ def _refusal(path: Path, doing: str) -> HostError:
     elif number == errno.ENOSPC:
         error.mend = "raise fs.inotify.max_user_watches by sysctl"
     return error
-
-
-class Inotify:
-    """One inotify descriptor; `close` it.
-
-    Raises:
-        HostError: The kernel has none left for this user.
-    """
-
-    def __init__(self) -> None:
-        self._descriptor: int = _libc().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        if self._descriptor < 0:
-            raise _refusal(Path("inotify"), "cannot watch folders")
-
-    def watch(self, folder: Path) -> int | None:
-        """Watch the names in a folder; None when there is no such folder.
-
-        Returns:
-            Number of the watch, the same as before for a folder that is watched already.
-
-        Raises:
-            HostError: The kernel has no watch left, or the folder cannot be read.
-        """
-        number: int = _libc().inotify_add_watch(self._descriptor, os.fsencode(folder), NAMES)
-        if number >= 0:
-            return number
-        if ctypes.get_errno() in {errno.ENOENT, errno.ENOTDIR}:
-            return None
-        raise _refusal(folder, "cannot watch it")
-
-    def unwatch(self, number: int) -> None:
-        """End a watch; one that the kernel has ended already is no error."""
-        _libc().inotify_rm_watch(self._descriptor, number)
-
-    async def wait_notices(self) -> tuple[Notice, ...]:
-        """Wait until there is something to tell, and give all of it."""
-        while not (notices := self.read_nowait()):
-            await trio.lowlevel.wait_readable(self._descriptor)
-        return notices
-
-    def read_nowait(self) -> tuple[Notice, ...]:
-        """Give what there is to tell by now, also when that is nothing."""
-        try:
-            return decode_notices(os.read(self._descriptor, _BUFFER))
-        except BlockingIOError:
-            return ()
-
-    def close(self) -> None:
-        """Give the descriptor back; who waits is woken by an error of trio's."""
-        trio.lowlevel.notify_closing(self._descriptor)
-        os.close(self._descriptor)

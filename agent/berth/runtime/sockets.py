@@ -15,8 +15,9 @@ from typing_extensions import Self
 
 from berth.errors import HostError
 from berth.runtime.files import host_error
-from berth.runtime.inotify import Inotify, Notice
+from berth.runtime.inotify import Inotify
 from berth.runtime.logs import get_log
+from berth.runtime.pathwatch import PathChanges, watch_paths
 
 PATH_LIMIT: Final = 107
 """Longest path of a unix socket, in bytes: ``sun_path`` has 108 with the terminator."""
@@ -98,27 +99,24 @@ async def connect_unix(path: Path) -> trio.SocketStream:
     return trio.SocketStream(connection)
 
 
-async def wait_socket(path: Path) -> SocketId:
+async def wait_socket(inotify: Inotify, path: Path) -> SocketId:
     """Wait until a socket lies at the path, and say which; at once when it does."""
-    with watch_inode(path) as changes:
+    with watch_inode(inotify, path) as changes:
         while (found := await changes.wait_next()) is None:
             pass
     return found
 
 
 @contextlib.contextmanager
-def watch_inode(path: Path) -> Iterator[InodeChanges]:
+def watch_inode(inotify: Inotify, path: Path) -> Iterator[InodeChanges]:
     """Watch which socket lies at a path while the block runs.
 
     Folders above it may be missing, come and go. The nearest folder that exists is watched, so
-    waiting costs nothing; where the kernel has no inotify left, the path is looked at each
+    waiting costs nothing; while the kernel has no inotify left, the path is looked at each
     `POLL_S`. A folder that is moved away together with one above it goes unseen.
     """
-    changes = InodeChanges(path)
-    try:
-        yield changes
-    finally:
-        changes.close()
+    with watch_paths(inotify) as changes:
+        yield InodeChanges(path, changes)
 
 
 class InodeChanges:
@@ -129,19 +127,15 @@ class InodeChanges:
 
     Args:
         path: Where to look.
+        changes: Of its own.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, changes: PathChanges) -> None:
         self._path = path
+        self._changes = changes
         self._last: SocketId | None = None
         self._begun = False
-        self._watch: int | None = None
-        self._inotify: Inotify | None = None
-        self._notices: tuple[Notice, ...] = ()
-        try:
-            self._inotify = Inotify()
-        except HostError as error:
-            self._poll_instead(error)
+        self._polled = False
 
     def __aiter__(self) -> Self:
         return self
@@ -153,65 +147,32 @@ class InodeChanges:
         """Wait for the next change and say what lies there now; the first call does not wait."""
         await trio.lowlevel.checkpoint()
         while True:
-            folder, touched = self._arm()
+            touched = self._arm()
             found = find_socket(self._path)
             # Made anew within a millisecond with the same inode, it looks the same.
             if not self._begun or found != self._last or (touched and found is not None):
                 break
-            await self._wait_hint(folder)
+            await self._wait_hint()
         self._begun = True
         self._last = found
         return found
 
-    def close(self) -> None:
-        """End the watch."""
-        if self._inotify is not None:
-            self._inotify.close()
-            self._inotify = None
-
-    def _arm(self) -> tuple[Path, bool]:
-        """Watch the nearest folder that exists, so that what appears from now on is seen.
-
-        Returns:
-            The folder, and whether the name of the socket was made, moved or removed in it.
-        """
-        if self._inotify is None:
-            return _nearest_folder(self._path), False
+    def _arm(self) -> bool:
+        """See what happens at the path from now on; gives whether something did before."""
+        touched = self._changes.take_nowait()
         try:
-            folder = self._watch_nearest(self._inotify)
+            self._changes.aim([str(self._path)])
         except HostError as error:
-            self._poll_instead(error)
-            return _nearest_folder(self._path), False
-        self._notices += self._inotify.read_nowait()
-        names = {notice.name for notice in self._notices}
-        self._notices = ()
-        return folder, folder == self._path.parent and self._path.name in names
+            if not self._polled:
+                _log.warning("a path is polled", path=self._path, period_s=POLL_S, reason=error)
+            self._polled = True
+        else:
+            self._polled = False
+        return touched
 
-    def _watch_nearest(self, inotify: Inotify) -> Path:
-        while True:
-            folder = _nearest_folder(self._path)
-            watch = inotify.watch(folder)
-            # What was made between the two looks would go unseen from a folder further up.
-            if watch is not None and _nearest_folder(self._path) == folder:
-                break
-        if self._watch is not None and self._watch != watch:
-            inotify.unwatch(self._watch)
-        self._watch = watch
-        return folder
-
-    def _poll_instead(self, reason: HostError) -> None:
-        _log.warning("a path is polled", path=self._path, period_s=POLL_S, reason=reason)
-        self.close()
-
-    async def _wait_hint(self, folder: Path) -> None:
+    async def _wait_hint(self) -> None:
         """Wait until something may have changed at the path."""
-        if self._inotify is None:
+        if self._polled:
             await trio.sleep(POLL_S)
-            return
-        name = self._path.relative_to(folder).parts[0]
-        while not any(notice.name in {"", name} for notice in self._notices):
-            self._notices = await self._inotify.wait_notices()
-
-
-def _nearest_folder(path: Path) -> Path:
-    return next(folder for folder in path.parents if folder.is_dir())
+        else:
+            await self._changes.wait_told()

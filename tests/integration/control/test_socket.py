@@ -29,6 +29,7 @@ from berth.control import (
 )
 from berth.errors import HostError, RemoteProtocolError
 from berth.runtime.backoff import BackOff
+from berth.runtime.inotify import Inotify, open_inotify
 from berth.runtime.sockets import wait_socket, watch_inode
 from tests.descriptors import open_descriptors
 
@@ -59,9 +60,9 @@ def folder(tmp_path: Path) -> Path:
 @contextlib.asynccontextmanager
 async def serving(folder: Path) -> AsyncIterator[trio.CancelScope]:
     """A server in the folder; cancelling the scope ends it as the daemon's stop does."""
-    server = ControlServer(folder, VERBS)
     with trio.fail_after(LIMIT_S):
-        async with trio.open_nursery() as nursery:
+        async with open_inotify() as inotify, trio.open_nursery() as nursery:
+            server = ControlServer(folder, VERBS, inotify=inotify)
             await nursery.start(server.run)
             yield nursery.cancel_scope
             nursery.cancel_scope.cancel()
@@ -227,13 +228,13 @@ async def test_answer_when_the_daemon_stops(folder: Path) -> None:
 
 
 async def test_socket_when_its_file_is_removed(
-    folder: Path, caplog: pytest.LogCaptureFixture
+    folder: Path, inotify: Inotify, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A socket that somebody tidied away, folder and all, is made anew."""
 
     async with serving(folder):
         remove(folder)
-        with watch_inode(folder / NAME) as changes:
+        with watch_inode(inotify, folder / NAME) as changes:
             while await changes.wait_next() is None:
                 pass
         answer, _ = await in_thread(lambda: ask(folder, "echo"))
@@ -243,7 +244,10 @@ async def test_socket_when_its_file_is_removed(
 
 
 async def test_socket_when_it_cannot_be_made_anew(
-    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    folder: Path,
+    inotify: Inotify,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """While something is in the way it is tried again and again, with a word each time."""
 
@@ -254,7 +258,7 @@ async def test_socket_when_it_cannot_be_made_anew(
         with trio.move_on_after(0.1):
             await trio.sleep_forever()
         take_out_of_the_way(folder)
-        await wait_socket(folder / NAME)
+        await wait_socket(inotify, folder / NAME)
         answer, _ = await in_thread(lambda: ask(folder, "echo"))
 
     assert answer["ok"] is True
@@ -308,12 +312,12 @@ def remove(folder: Path) -> None:
     folder.rmdir()
 
 
-async def test_socket_when_another_daemon_has_it(folder: Path) -> None:
+async def test_socket_when_another_daemon_has_it(folder: Path, inotify: Inotify) -> None:
     """A second server refuses, and leaves the first one's socket alone."""
 
     async with serving(folder):
         with pytest.raises(HostError, match="a socket on which a process listens"):
-            await ControlServer(folder, VERBS).run()
+            await ControlServer(folder, VERBS, inotify=inotify).run()
         answer, _ = await in_thread(lambda: ask(folder, "echo"))
 
     assert answer["ok"] is True

@@ -17,6 +17,7 @@ from berth.model.edits import DeviceNode, Edits, NodeType
 from berth.model.resource import Grant, Resource, Unit
 from berth.rehearsal.kubelet import Act, KubeletDevices, Note
 from berth.runtime.asyncthread import AsyncioThread
+from berth.runtime.inotify import Inotify
 from berth.runtime.latest import Latest
 from berth.runtime.supervisor import Supervisor
 
@@ -132,7 +133,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def open_bed(thread: AsyncioThread, folder: Path) -> OpenBed:
+def open_bed(thread: AsyncioThread, inotify: Inotify, folder: Path) -> OpenBed:
     """Give a way to open the door of a daemon, several times if need be."""
 
     @asynccontextmanager
@@ -145,6 +146,7 @@ def open_bed(thread: AsyncioThread, folder: Path) -> OpenBed:
         desk = Desk(*resources)
         door = PluginDoor(
             thread=thread,
+            inotify=inotify,
             driver=driver,
             counter=counter or desk,
             private=private,

@@ -24,6 +24,7 @@ from berth.rehearsal.kubelet import Act, Kubelet, Note
 from berth.rehearsal.kubelet.health import TOKENS
 from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.files import Folder
+from berth.runtime.inotify import Inotify
 from berth.runtime.latest import Latest
 from berth.runtime.supervisor import Supervisor
 from tests.unit.dra.fakeapi import FakeApi
@@ -123,7 +124,7 @@ def ref(uid: str = "uid-1") -> ClaimRef:
 
 
 @pytest.fixture
-def open_door(thread: AsyncioThread, folder: Path) -> OpenDoor:
+def open_door(thread: AsyncioThread, inotify: Inotify, folder: Path) -> OpenDoor:
     """Give a way to open the door of a daemon, several times if need be."""
 
     @asynccontextmanager
@@ -152,6 +153,7 @@ def open_door(thread: AsyncioThread, folder: Path) -> OpenDoor:
         )
         plugin = DraPlugin(
             thread=thread,
+            inotify=inotify,
             places=Places(root=root, driver=DRIVER),
             claims=claims,
             publisher=publisher,

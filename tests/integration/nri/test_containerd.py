@@ -15,6 +15,7 @@ from berth.model.pod import Container, Sandbox
 from berth.nri.handlers import Turn
 from berth.nri.plugin import Plugin, PluginState
 from berth.nri.versions import Version, known_events, leaks_failed_sandboxes, parse_version
+from berth.runtime.inotify import Inotify
 from berth.runtime.latest import Latest
 from tests.cluster import bed, cache
 from tests.cluster.boxes import Box
@@ -82,11 +83,14 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(containerd: Containerd, nursery: trio.Nursery) -> AsyncIterator[Desk]:
+async def desk(
+    containerd: Containerd, inotify: Inotify, nursery: trio.Nursery
+) -> AsyncIterator[Desk]:
     """A plugin that is in place and agrees to everything."""
     made = Desk(containerd, ScriptedHooks(), Latest(None))
     plugin = Plugin(
         socket=containerd.nri_socket,
+        inotify=inotify,
         name="berth",
         index="10",
         timeout_s=1.5,

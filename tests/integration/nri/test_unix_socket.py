@@ -17,6 +17,7 @@ from berth.nri.handlers import Turn
 from berth.nri.plugin import Plugin, PluginState
 from berth.nri.runtime_peer import Outcome, RuntimePeer
 from berth.nri.runtime_role import NRI_0_6, NRI_0_8, NRI_0_12, Manner, RuntimeRole
+from berth.runtime.inotify import Inotify
 from berth.runtime.latest import Latest
 from tests.unit.nri.scripted import OLD_RUNTIME, RUNTIME, ScriptedHooks
 from tests.unit.nri.values import CONTAINER, SANDBOX
@@ -29,6 +30,7 @@ class Bench:
     socket: Path
     hooks: ScriptedHooks
     nursery: trio.Nursery
+    inotify: Inotify
     state: Latest[PluginState | None] = attrs.field(factory=lambda: Latest(None))
     listeners: list[trio.SocketListener] = attrs.field(factory=list)
 
@@ -36,6 +38,7 @@ class Bench:
         """Starts the plugin; it need not find anybody yet."""
         made = Plugin(
             socket=self.socket,
+            inotify=self.inotify,
             name="berth",
             index="10",
             timeout_s=1.5,
@@ -65,10 +68,10 @@ class Bench:
 
 
 @pytest.fixture
-async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
+async def bench(tmp_path: Path, inotify: Inotify, nursery: trio.Nursery) -> AsyncIterator[Bench]:
     """No runtime yet, no plugin yet."""
     with trio.fail_after(30):
-        made = Bench(tmp_path / "nri.sock", ScriptedHooks(), nursery)
+        made = Bench(tmp_path / "nri.sock", ScriptedHooks(), nursery, inotify)
         yield made
     nursery.cancel_scope.cancel()
     for listener in made.listeners:

@@ -1,4 +1,4 @@
-"""What the daemon costs a node: its memory, and what it loads, and when.
+"""What the daemon costs a node: memory, inotify instances, and what it loads, and when.
 
 The limits are part of the repository: whoever raises one says why.
 """
@@ -12,8 +12,10 @@ from typing import Final
 
 import pytest
 
+from berth.rehearsal.kubelet import Act
 from berth.rehearsal.stage import Stage
 from berth.runtime.threads import run_in_thread
+from tests.descriptors import inotify_watches
 from tests.integration.rehearsal.conftest import Stages
 from tests.integration.rehearsal.players import start_pod, until
 
@@ -68,6 +70,24 @@ async def test_memory_after_ready_and_after_pods(stages: Stages) -> None:
     assert ready_mb < RSS_LIMIT_MB
     assert used_mb < RSS_LIMIT_MB
     assert used_mb - ready_mb < GROWTH_LIMIT_MB
+
+
+async def test_one_inotify_instance_serves_every_door(stages: Stages) -> None:
+    """All of root's programs share 128; a folder that several doors watch is watched once."""
+
+    nodes = [
+        {"name": name, "match": {"path": f"/dev/{name}"}, "door": "both"}
+        for name in ("full", "zero", "random")
+    ]
+    stage = await stages(config={"generic": nodes}, start=False, held=False, with_nri=False)
+    await stage.berthd.start()
+    await stage.berthd.wait_ready()
+    await until(lambda: stage.count(Act.REGISTERED) == 1 + len(nodes))
+
+    watches = await run_in_thread("files", inotify_watches, stage.berthd.pid)
+
+    assert len(watches) == 1, watches
+    assert 1 <= watches[0] <= 8
 
 
 async def test_nothing_is_loaded_while_it_serves(

@@ -16,6 +16,7 @@ from google.protobuf.wrappers_pb2 import StringValue
 from berth.runtime.asyncthread import open_asyncio_thread
 from berth.runtime.frontdoor import FrontDoor
 from berth.runtime.grpcbridge import GrpcServer
+from berth.runtime.inotify import open_inotify
 from berth.runtime.methods import Call, Method, Service
 from berth.runtime.systemd import listen_fds
 
@@ -32,11 +33,15 @@ async def main(name: str, public: Path, folder: Path) -> None:
     inherited = listen_fds(os.environ)
     door = FrontDoor(path=public, inherited=inherited.sockets.get(public))
     door.open()
-    async with open_asyncio_thread() as thread, trio.open_nursery() as nursery:
+    async with (
+        open_asyncio_thread() as thread,
+        open_inotify() as inotify,
+        trio.open_nursery() as nursery,
+    ):
         private = folder / f"{os.getpid()}-dra.sock"
         server = GrpcServer(thread, path=private, services=(service,))
         await nursery.start(server.run)
-        nursery.start_soon(door.keep)
+        nursery.start_soon(door.keep, inotify)
         await nursery.start(door.serve, private)
         sys.stdout.write("serving\n")
         sys.stdout.flush()

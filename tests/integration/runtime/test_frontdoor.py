@@ -24,6 +24,7 @@ from berth.runtime.asyncthread import AsyncioThread
 from berth.runtime.backoff import BackOff
 from berth.runtime.frontdoor import FrontDoor
 from berth.runtime.grpcbridge import GrpcChannel, GrpcServer, open_channel
+from berth.runtime.inotify import Inotify
 from berth.runtime.sockets import connect_unix, find_socket
 from tests.integration.runtime.conftest import Stage
 
@@ -353,12 +354,12 @@ async def test_close_when_another_socket_lies_there(path: Path) -> None:
 
 
 async def test_keep_when_the_file_is_removed(
-    path: Path, shouter: Path, nursery: trio.Nursery
+    inotify: Inotify, path: Path, shouter: Path, nursery: trio.Nursery
 ) -> None:
     """The path is bound anew each time, also while it serves, and who asks is told."""
 
     async with opened(FrontDoor(path=path)) as door:
-        nursery.start_soon(door.keep)
+        nursery.start_soon(door.keep, inotify)
         await nursery.start(door.serve, shouter)
         for count in (2, 3, 4):
             remove(path)
@@ -370,7 +371,7 @@ async def test_keep_when_the_file_is_removed(
 
 
 async def test_keep_when_the_folder_is_removed(
-    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+    inotify: Inotify, tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The folder is made again where that is wanted; else the door waits for it."""
 
@@ -378,7 +379,7 @@ async def test_keep_when_the_folder_is_removed(
         path = tmp_path / str(make_parent) / "x.sock"
         path.parent.mkdir()
         async with opened(FrontDoor(path=path, make_parent=make_parent)) as door:
-            nursery.start_soon(door.keep)
+            nursery.start_soon(door.keep, inotify)
             await wait_all_tasks_blocked(0.01)
             remove(path)
             path.parent.rmdir()
@@ -390,12 +391,12 @@ async def test_keep_when_the_folder_is_removed(
 
 
 async def test_keep_when_somebody_else_takes_the_path(
-    path: Path, nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+    inotify: Inotify, path: Path, nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Another process's socket is left alone while it lives; then the path is ours again."""
 
     async with opened(FrontDoor(path=path)) as door:
-        nursery.start_soon(door.keep)
+        nursery.start_soon(door.keep, inotify)
         await wait_all_tasks_blocked(0.01)
         with bound(path.with_name("new")):
             replace(path.with_name("new"), path)
@@ -437,12 +438,12 @@ async def test_inherited_when_its_file_is_gone(
 
 
 async def test_inherited_when_its_file_goes_later(
-    path: Path, shouter: Path, nursery: trio.Nursery
+    inotify: Inotify, path: Path, shouter: Path, nursery: trio.Nursery
 ) -> None:
     """A removed file of an inherited socket is bound here as well."""
 
     async with opened(FrontDoor(path=path, inherited=bound(path))) as door:
-        nursery.start_soon(door.keep)
+        nursery.start_soon(door.keep, inotify)
         await nursery.start(door.serve, shouter)
         remove(path)
         await wait_until_ours(door, 1)

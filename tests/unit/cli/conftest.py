@@ -15,6 +15,7 @@ import trio
 
 from berth.cli import main
 from berth.control import ControlServer, Event, Verb
+from berth.runtime.inotify import open_inotify
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -90,10 +91,11 @@ def daemon(berth: Berth) -> Iterator[Serve]:
             return verb
 
         async def serve() -> None:
-            async with trio.open_nursery() as nursery:
+            async with open_inotify() as inotify, trio.open_nursery() as nursery:
                 scopes.append((trio.lowlevel.current_trio_token(), nursery.cancel_scope))
                 verbs = {word: verb_for(answer) for word, answer in answers.items()}
-                await nursery.start(ControlServer(berth.runtime_dir, verbs).run)
+                server = ControlServer(berth.runtime_dir, verbs, inotify=inotify)
+                await nursery.start(server.run)
                 ready.set()
 
         thread = threading.Thread(target=trio.run, args=(serve,))

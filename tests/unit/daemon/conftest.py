@@ -10,6 +10,7 @@ import pytest
 from berth.daemon.configfile import ConfigFile, read_config
 from berth.daemon.parts import Parts
 from berth.runtime.asyncthread import open_asyncio_thread
+from berth.runtime.inotify import Inotify
 from berth.runtime.logs import JournalFormatter
 
 GROUP = """
@@ -40,10 +41,12 @@ def file(config: Path) -> ConfigFile:
 
 
 @pytest.fixture
-async def parts(file: ConfigFile, tmp_path: Path) -> AsyncIterator[Parts]:
+async def parts(file: ConfigFile, inotify: Inotify, tmp_path: Path) -> AsyncIterator[Parts]:
     """Every part, none of which runs."""
     async with open_asyncio_thread() as thread:
-        yield Parts(file.config, runtime=tmp_path / "run", inherited={}, thread=thread)
+        yield Parts(
+            file.config, runtime=tmp_path / "run", inherited={}, thread=thread, inotify=inotify
+        )
 
 
 def journal(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -17,6 +17,7 @@ from berth.nri.plugin import Plugin, PluginState, pause_s
 from berth.nri.runtime_peer import Outcome, RuntimePeer
 from berth.nri.runtime_role import NRI_0_12, Manner, RuntimeRole
 from berth.nri.versions import EVENTS_BEFORE_0_10
+from berth.runtime.inotify import Inotify
 from tests.unit.nri.scripted import RUNTIME, ScriptedHooks
 from tests.unit.nri.values import SANDBOX
 
@@ -72,6 +73,7 @@ async def start(stand: RuntimeStand, hooks: ScriptedHooks, *, name: str = "berth
     """Starts a plugin and waits until nothing more happens at once."""
     made = Plugin(
         socket=Path("/var/run/nri/nri.sock"),
+        inotify=Inotify(),
         name=name,
         index="10",
         timeout_s=1.5,

@@ -1,128 +1,223 @@
-"""The kernel's notices about names."""
+"""The one inotify descriptor and those who share it; the kernel is real."""
 
 from __future__ import annotations
 
-import ctypes
 import errno
-import struct
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
+from trio.testing import wait_all_tasks_blocked
 
 from berth.errors import HostError
-from berth.runtime import inotify
-from berth.runtime.inotify import CREATE, DELETE, Inotify, Notice, decode_notices
+from berth.runtime.inotify import Inotify, Subscription, open_inotify
+from berth.runtime.notices import Names
+from tests.descriptors import inotify_watches
+from tests.unit.runtime.refusals import refuse
+
+SOCK = Names(exact=frozenset({"a.sock"}))
+TTYS = Names(patterns=frozenset({"ttyUSB*"}))
+QUEUE = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
 
 
-def encode(notice: Notice) -> bytes:
-    """Give a notice as the kernel writes it: the name padded with zero bytes."""
-    name = notice.name.encode()
-    padded = name.ljust(-(-(len(name) + 1) // 16) * 16, b"\0") if name else b""
-    return struct.pack("=iIII", notice.watch, notice.mask, 0, len(padded)) + padded
+async def told(*subscriptions: Subscription) -> list[bool]:
+    """Who was told of something; the kernel has told at once what there was to tell."""
+    await wait_all_tasks_blocked(0.01)
+    return [subscription.take_nowait() for subscription in subscriptions]
 
 
-notices = st.builds(
-    Notice,
-    watch=st.integers(-1, 2**31 - 1),
-    mask=st.integers(0, 2**32 - 1),
-    name=st.text(st.characters(codec="utf-8", exclude_characters="\0/"), max_size=60),
-)
+async def test_two_watch_one_folder_each_for_its_names(inotify: Inotify, tmp_path: Path) -> None:
+    """Nobody is woken for another's, and the kernel has one watch for both."""
+
+    with inotify.subscribe() as door, inotify.subscribe() as stock:
+        assert door.aim({tmp_path: SOCK})
+        assert stock.aim({tmp_path: TTYS})
+        assert inotify_watches() == (1,)
+
+        (tmp_path / "a.sock").touch()
+        assert await told(door, stock) == [True, False]
+        (tmp_path / "ttyUSB0").touch()
+        assert await told(door, stock) == [False, True]
+        (tmp_path / "other").touch()
+        assert await told(door, stock) == [False, False]
 
 
-@given(st.lists(notices, max_size=5))
-def test_decode_gives_back_what_was_encoded(wanted: list[Notice]) -> None:
-    """Any row of notices is read as it was written."""
+async def test_one_leaves_and_the_other_is_served_on(inotify: Inotify, tmp_path: Path) -> None:
+    """Whether it aims elsewhere or ends; with the last one the kernel's watch ends."""
 
-    assert decode_notices(b"".join(map(encode, wanted))) == tuple(wanted)
-
-
-@given(st.lists(notices, max_size=3), st.integers(0, 300))
-def test_decode_when_cut_anywhere(wanted: list[Notice], cut: int) -> None:
-    """A cut gives the notices that are whole, in order."""
-
-    read = decode_notices(b"".join(map(encode, wanted))[:cut])
-
-    assert read == tuple(wanted[: len(read)])
-
-
-@given(st.binary(max_size=200))
-def test_decode_when_given_garbage(data: bytes) -> None:
-    """Garbage gives some notices or none, never an error."""
-
-    assert len(decode_notices(data)) <= len(data) // 16
+    with inotify.subscribe() as door:
+        door.aim({tmp_path: SOCK})
+        with inotify.subscribe() as stock:
+            stock.aim({tmp_path: TTYS})
+            stock.aim({Path("/"): TTYS})
+            (tmp_path / "a.sock").touch()
+            assert await told(door, stock) == [True, False]
+            stock.aim({tmp_path: TTYS})
+        (tmp_path / "a.sock").unlink()
+        (tmp_path / "ttyUSB0").touch()
+        assert await told(door, stock) == [True, False]
+        assert inotify_watches() == (1,)
+    assert inotify_watches() == (0,)
 
 
-async def test_notices_of_a_folder(tmp_path: Path) -> None:
-    """What is made and removed in a watched folder is told by name."""
+async def test_folder_watched_anew_at_once_is_served(inotify: Inotify, tmp_path: Path) -> None:
+    """The end of the watch before is told under its own number, and does not end the new one."""
 
-    watcher = Inotify()
-    number = watcher.watch(tmp_path)
-    (tmp_path / "a").touch()
-    (tmp_path / "a").unlink()
-
-    assert [(n.watch, n.mask, n.name) for n in await watcher.wait_notices()] == [
-        (number, CREATE, "a"),
-        (number, DELETE, "a"),
-    ]
-    watcher.close()
+    with inotify.subscribe() as door:
+        for _ in range(3):
+            door.aim({tmp_path: SOCK})
+            door.aim({})
+        door.aim({tmp_path: SOCK})
+        assert await told(door) == [False]
+        (tmp_path / "a.sock").touch()
+        assert await told(door) == [True]
 
 
-async def test_watch_ends(tmp_path: Path) -> None:
-    """After the end of a watch only that end is told."""
-
-    watcher = Inotify()
-    number = watcher.watch(tmp_path)
-    assert number is not None
-    watcher.unwatch(number)
-    (tmp_path / "a").touch()
-
-    ignored = 0x8000
-    assert [notice.mask for notice in await watcher.wait_notices()] == [ignored]
-    watcher.close()
+def remove(folder: Path) -> None:
+    """Remove it."""
+    folder.rmdir()
 
 
-def test_watch_when_there_is_no_folder(tmp_path: Path) -> None:
-    """A missing folder, or a file in its place, is None."""
+def move(folder: Path) -> None:
+    """Move it away."""
+    folder.rename(folder.with_name("moved"))
+
+
+def empty(folder: Path) -> None:
+    """Remove it with the one above."""
+    shutil.rmtree(folder.parent)
+
+
+@pytest.mark.parametrize("end", [remove, move, empty])
+async def test_folder_that_goes_and_comes_again(
+    inotify: Inotify, tmp_path: Path, end: Callable[[Path], None]
+) -> None:
+    """All who watch it are told, the folder that is made in its place is another one."""
+
+    folder = tmp_path / "above" / "folder"
+    folder.mkdir(parents=True)
+    with inotify.subscribe() as door, inotify.subscribe() as stock:
+        for one, names in ((door, SOCK), (stock, TTYS)):
+            one.aim({folder: names})
+        end(folder)
+        assert await told(door, stock) == [True, True]
+        assert not door.aim({folder: SOCK})
+
+        folder.mkdir(parents=True)
+        assert door.aim({folder: SOCK})
+        assert stock.aim({folder: TTYS})
+        await told(door, stock)
+        (folder / "a.sock").touch()
+        assert await told(door, stock) == [True, False]
+        assert inotify_watches() == (1,)
+
+
+async def test_missing_folder_keeps_the_others_watched(inotify: Inotify, tmp_path: Path) -> None:
+    """A file in its place is as good as none."""
 
     (tmp_path / "file").touch()
-    watcher = Inotify()
-
-    assert watcher.watch(tmp_path / "none") is None
-    assert watcher.watch(tmp_path / "file") is None
-    assert watcher.watch(tmp_path) == watcher.watch(tmp_path)
-    with pytest.RaisesGroup(trio.ClosedResourceError, allow_unwrapped=True):
-        trio.run(_wait_while_closed, watcher)
+    with inotify.subscribe() as door:
+        assert not door.aim({tmp_path / "file": SOCK, tmp_path: SOCK, tmp_path / "none": SOCK})
+        (tmp_path / "a.sock").touch()
+        assert await told(door) == [True]
 
 
-async def _wait_while_closed(watcher: Inotify) -> None:
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(watcher.wait_notices)
-        await trio.testing.wait_all_tasks_blocked()
-        watcher.close()
+async def test_everybody_looks_again_when_notices_were_lost(
+    inotify: Inotify, tmp_path: Path
+) -> None:
+    """More names came and went than the kernel keeps, none of which anybody wants."""
+
+    (tmp_path / "quiet").mkdir()
+    with inotify.subscribe() as door, inotify.subscribe() as stock:
+        door.aim({tmp_path: SOCK})
+        stock.aim({tmp_path / "quiet": TTYS})
+        for _ in range(QUEUE // 2 + 1):
+            (tmp_path / "other").touch()
+            (tmp_path / "other").unlink()
+        assert await told(door, stock) == [True, True]
+        assert await told(door, stock) == [False, False]
+
+        (tmp_path / "a.sock").touch()
+        assert await told(door, stock) == [True, False]
+
+
+async def test_reader_wakes_for_what_is_told_and_sleeps_then(
+    inotify: Inotify, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One wake-up of the process for one event, whoever shares the folder; none without."""
+
+    reads = 0
+    read = inotify.read_nowait
+
+    def count() -> None:
+        nonlocal reads
+        reads += 1
+        read()
+
+    monkeypatch.setattr(inotify, "read_nowait", count)
+    with inotify.subscribe() as door, inotify.subscribe() as stock:
+        door.aim({tmp_path: SOCK})
+        stock.aim({tmp_path: SOCK})
+        (tmp_path / "a.sock").touch()
+        with trio.fail_after(5):
+            await door.wait_told()
+            await stock.wait_told()
+        await wait_all_tasks_blocked(0.05)
+        assert reads == 1
+
+
+async def test_one_instance_for_all_and_none_afterwards(tmp_path: Path) -> None:
+    """However often somebody watches; and none while nobody has."""
+
+    async with open_inotify() as inotify:
+        assert inotify_watches() == ()
+        for _ in range(20):
+            with inotify.subscribe() as one, inotify.subscribe() as other:
+                one.aim({tmp_path: SOCK})
+                other.aim({tmp_path: TTYS})
+        assert inotify_watches() == (0,)
+    assert inotify_watches() == ()
 
 
 @pytest.mark.parametrize(
-    ("number", "mend"),
+    ("call", "number", "mend"),
     [
-        (errno.EMFILE, "raise fs.inotify.max_user_instances by sysctl"),
-        (errno.ENOSPC, "raise fs.inotify.max_user_watches by sysctl"),
+        ("inotify_init1", errno.EMFILE, "raise fs.inotify.max_user_instances by sysctl"),
+        ("inotify_add_watch", errno.ENOSPC, "raise fs.inotify.max_user_watches by sysctl"),
     ],
 )
-def test_refusal_says_what_to_raise(
-    monkeypatch: pytest.MonkeyPatch, number: int, mend: str
+async def test_refusal_says_what_to_raise_and_the_next_tries_again(
+    inotify: Inotify,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    call: str,
+    number: int,
+    mend: str,
 ) -> None:
     """Where the kernel has none left, the error names the limit."""
 
-    class Library:
-        def inotify_init1(self, _flags: int) -> int:
-            ctypes.set_errno(number)
-            return -1
+    with inotify.subscribe() as door:
+        with monkeypatch.context() as refusing:
+            refuse(refusing, call, number)
+            with pytest.raises(HostError) as caught:
+                door.aim({tmp_path: SOCK})
+        assert caught.value.mend == mend
 
-    monkeypatch.setattr(inotify, "_libc", Library)
-    with pytest.raises(HostError) as caught:
-        Inotify()
+        assert door.aim({tmp_path: SOCK})
+        (tmp_path / "a.sock").touch()
+        assert await told(door) == [True]
 
-    assert caught.value.mend == mend
+
+async def test_refusal_in_the_middle_leaves_no_watch_behind(
+    inotify: Inotify, tmp_path: Path
+) -> None:
+    """What was watched before it ends with the subscription."""
+
+    with inotify.subscribe() as door:
+        with pytest.raises(HostError, match="cannot watch it: File name too long"):
+            door.aim({tmp_path: SOCK, tmp_path / ("x" * 300): SOCK})
+        assert inotify_watches() == (1,)
+    assert inotify_watches() == (0,)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from berth.model.pathglob import PathGlob
-from berth.runtime.inotify import Notice
+from berth.runtime.inotify import Inotify
 from berth.runtime.pathwatch import PathChanges, watch_paths
 
 
@@ -32,11 +31,13 @@ async def is_told(changes: PathChanges, act: Callable[[], object]) -> bool:
     return told
 
 
-async def test_name_that_comes_and_goes_is_told_and_no_other(tmp_path: Path) -> None:
+async def test_name_that_comes_and_goes_is_told_and_no_other(
+    inotify: Inotify, tmp_path: Path
+) -> None:
     """By one of its names or by a pattern that it fits."""
 
     exact, wild, other = tmp_path / "kvm", tmp_path / "ttyUSB0", tmp_path / "ttyS0"
-    with watch_paths() as changes:
+    with watch_paths(inotify) as changes:
         changes.aim([str(exact)], [PathGlob(f"{tmp_path}/ttyUSB*")])
         for path in (exact, wild):
             assert await is_told(changes, path.touch)
@@ -45,11 +46,11 @@ async def test_name_that_comes_and_goes_is_told_and_no_other(tmp_path: Path) -> 
         assert await is_told(changes, lambda: other.rename(exact))
 
 
-async def test_folders_may_come_later(tmp_path: Path) -> None:
+async def test_folders_may_come_later(inotify: Inotify, tmp_path: Path) -> None:
     """Whatever exists above is watched for the next of them, in time for what is made in it."""
 
     node = tmp_path / "bus" / "usb" / "001"
-    with watch_paths() as changes:
+    with watch_paths(inotify) as changes:
         changes.aim([str(node)], [])
         assert await is_told(changes, node.parent.parent.mkdir)
         assert await is_told(changes, node.parent.mkdir)
@@ -60,36 +61,36 @@ async def test_folders_may_come_later(tmp_path: Path) -> None:
         assert await is_told(changes, node.parent.mkdir)
 
 
-async def test_folder_whose_name_has_wildcards_is_told_itself(tmp_path: Path) -> None:
+async def test_folder_whose_name_has_wildcards_is_told_itself(
+    inotify: Inotify, tmp_path: Path
+) -> None:
     """What is in it is for whoever looks now and then."""
 
-    with watch_paths() as changes:
+    with watch_paths(inotify) as changes:
         changes.aim([], [PathGlob(f"{tmp_path}/card*/dsp")])
         assert await is_told(changes, (tmp_path / "card0").mkdir)
         assert not await is_told(changes, (tmp_path / "card0" / "dsp").touch)
 
 
-async def test_another_aim_replaces_the_first(tmp_path: Path) -> None:
+async def test_another_aim_replaces_the_first(inotify: Inotify, tmp_path: Path) -> None:
     """Nobody is woken for what he does not want any more."""
 
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    with watch_paths() as changes:
+    with watch_paths(inotify) as changes:
         changes.aim([f"{tmp_path}/a/node"], [])
         changes.aim([f"{tmp_path}/b/node"], [])
         assert not await is_told(changes, (tmp_path / "a" / "node").touch)
         assert await is_told(changes, (tmp_path / "b" / "node").touch)
 
 
-async def test_lost_notices_are_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any of them may have been the one."""
+async def test_two_paths_to_one_folder_are_both_watched(inotify: Inotify, tmp_path: Path) -> None:
+    """The kernel has one watch for both, by whichever name it was asked."""
 
-    with watch_paths() as changes:
-        changes.aim([f"{tmp_path}/node"], [])
-
-        async def overflow() -> tuple[Notice, ...]:
-            await trio.lowlevel.checkpoint()
-            return (Notice(watch=-1, mask=0x4000, name=""),)
-
-        monkeypatch.setattr(changes._inotify, "wait_notices", overflow)
-        await changes.wait_next()
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with watch_paths(inotify) as changes:
+        changes.aim([f"{tmp_path}/real/a", f"{tmp_path}/link/b"])
+        for name in ("a", "b"):
+            assert await is_told(changes, (tmp_path / "real" / name).touch)
+        assert not await is_told(changes, (tmp_path / "real" / "c").touch)

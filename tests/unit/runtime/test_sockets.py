@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import math
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from berth.runtime.sockets import (
     wait_socket,
     watch_inode,
 )
-from tests.descriptors import open_descriptors
+from tests.unit.runtime.refusals import refuse
 
 
 @contextmanager
@@ -85,13 +87,14 @@ async def test_connect_when_nobody_listens(tmp_path: Path) -> None:
 class Reader:
     """Reads the changes at a path as they come."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, inotify: Inotify, path: Path) -> None:
+        self.inotify = inotify
         self.path = path
         self.seen: list[SocketId | None] = []
 
     async def read(self) -> None:
         """Read until cancelled."""
-        with watch_inode(self.path) as changes:
+        with watch_inode(self.inotify, self.path) as changes:
             async for found in changes:
                 self.seen.append(found)
 
@@ -103,11 +106,11 @@ class Reader:
         return self.seen
 
 
-async def test_watch_when_made_removed_and_made_anew(tmp_path: Path) -> None:
+async def test_watch_when_made_removed_and_made_anew(inotify: Inotify, tmp_path: Path) -> None:
     """Each change of the socket is told, with the state of now first."""
 
     path = tmp_path / "kubelet.sock"
-    reader = Reader(path)
+    reader = Reader(inotify, path)
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reader.read)
@@ -124,11 +127,11 @@ async def test_watch_when_made_removed_and_made_anew(tmp_path: Path) -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_watch_when_made_anew_at_once(tmp_path: Path) -> None:
+async def test_watch_when_made_anew_at_once(inotify: Inotify, tmp_path: Path) -> None:
     """A socket in the place of another is told even with the same inode in the same moment."""
 
     path = tmp_path / "kubelet.sock"
-    reader = Reader(path)
+    reader = Reader(inotify, path)
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reader.read)
@@ -144,11 +147,11 @@ async def test_watch_when_made_anew_at_once(tmp_path: Path) -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_watch_when_replaced_by_a_rename(tmp_path: Path) -> None:
+async def test_watch_when_replaced_by_a_rename(inotify: Inotify, tmp_path: Path) -> None:
     """Another socket moved over the path is told as another."""
 
     path = tmp_path / "kubelet.sock"
-    reader = Reader(path)
+    reader = Reader(inotify, path)
     with trio.fail_after(5), listening(path) as first, listening(tmp_path / "new") as second:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reader.read)
@@ -159,11 +162,11 @@ async def test_watch_when_replaced_by_a_rename(tmp_path: Path) -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_watch_when_folders_come_and_go(tmp_path: Path) -> None:
+async def test_watch_when_folders_come_and_go(inotify: Inotify, tmp_path: Path) -> None:
     """Folders above the socket may be missing, be removed and be made again."""
 
     path = tmp_path / "a" / "b" / "nri.sock"
-    reader = Reader(path)
+    reader = Reader(inotify, path)
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reader.read)
@@ -184,7 +187,7 @@ async def test_watch_when_folders_come_and_go(tmp_path: Path) -> None:
 
 
 async def test_watch_when_other_files_change_often(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    inotify: Inotify, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Names that do not matter do not even make it look again."""
 
@@ -195,7 +198,7 @@ async def test_watch_when_other_files_change_often(
         return find_socket(path)
 
     monkeypatch.setattr(sockets, "find_socket", look)
-    reader = Reader(tmp_path / "x.sock")
+    reader = Reader(inotify, tmp_path / "x.sock")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(reader.read)
         await reader.settle(1)
@@ -208,14 +211,14 @@ async def test_watch_when_other_files_change_often(
         nursery.cancel_scope.cancel()
 
 
-async def test_wait_socket_when_there_and_when_it_comes(tmp_path: Path) -> None:
+async def test_wait_socket_when_there_and_when_it_comes(inotify: Inotify, tmp_path: Path) -> None:
     """It answers at once for one that is there, and else when it is made."""
 
     path = tmp_path / "nri.sock"
     found: list[SocketId] = []
 
     async def wait() -> None:
-        found.append(await wait_socket(path))
+        found.append(await wait_socket(inotify, path))
 
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
@@ -224,54 +227,69 @@ async def test_wait_socket_when_there_and_when_it_comes(tmp_path: Path) -> None:
             assert found == []
             with listening(path) as identity:
                 pass
-        assert [await wait_socket(path), *found] == [identity, identity]
+        assert [await wait_socket(inotify, path), *found] == [identity, identity]
 
 
-def _refuse(*_args: object) -> None:
-    raise HostError("inotify", "none left")
-
-
-@pytest.mark.parametrize("what", ["instance", "watch"])
-async def test_watch_when_the_kernel_has_no_inotify_left(
+@pytest.mark.parametrize(
+    ("call", "number"), [("inotify_init1", errno.EMFILE), ("inotify_add_watch", errno.ENOSPC)]
+)
+async def test_watch_while_the_kernel_has_no_inotify_left(
+    inotify: Inotify,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     autojump_clock: MockClock,
     caplog: pytest.LogCaptureFixture,
-    what: str,
+    *,
+    call: str,
+    number: int,
 ) -> None:
-    """Then the path is looked at each second, and the log says so once."""
+    """The path is looked at each second, which the log says once; then the kernel tells again."""
 
-    if what == "instance":
-        monkeypatch.setattr(sockets, "Inotify", _refuse)
-    else:
-        monkeypatch.setattr(Inotify, "watch", _refuse)
+    path = tmp_path / "x.sock"
 
-    async def make() -> None:
+    async def later(act: Callable[[Path], object]) -> None:
         await trio.sleep(9.5)
-        with listening(tmp_path / "x.sock"):
-            pass
+        act(path)
 
-    with watch_inode(tmp_path / "x.sock") as changes:
+    with watch_inode(inotify, path) as changes, monkeypatch.context() as refusing:
+        refuse(refusing, call, number)
         assert await changes.wait_next() is None
         start = trio.current_time()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(make)
-            assert await changes.wait_next() == find_socket(tmp_path / "x.sock")
+            nursery.start_soon(later, leave_dead)
+            assert await changes.wait_next() == find_socket(path)
+        assert trio.current_time() - start == 10
 
-    assert trio.current_time() - start == 10
+        refusing.undo()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(later, Path.unlink)
+            assert await changes.wait_next() is None
+        assert trio.current_time() - start == 19.5
+
     assert caplog.text.count("a path is polled") == 1
 
 
-def test_watch_gives_its_descriptor_back(tmp_path: Path) -> None:
-    """Many watches leave no descriptor open."""
+async def test_watch_begins_when_the_kernel_has_inotify_again(
+    inotify: Inotify, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever polls asks for it each time that he looks."""
 
-    before = len(open_descriptors())
+    monkeypatch.setattr(sockets, "POLL_S", 0.01)
+    reader = Reader(inotify, tmp_path / "x.sock")
+    with trio.fail_after(5), monkeypatch.context() as refusing:
+        refuse(refusing, "inotify_init1", errno.EMFILE)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reader.read)
+            await trio.sleep(0.05)
+            refusing.undo()
+            await trio.sleep(0.05)
+            monkeypatch.setattr(sockets, "POLL_S", math.inf)
+            leave_dead(tmp_path / "x.sock")
+            assert await reader.settle(2) == [None, find_socket(tmp_path / "x.sock")]
+            nursery.cancel_scope.cancel()
 
-    async def watch_often() -> None:
-        for _ in range(20):
-            with watch_inode(tmp_path / "x.sock") as changes:
-                await changes.wait_next()
 
-    trio.run(watch_often)
-
-    assert len(open_descriptors()) <= before
+def leave_dead(path: Path) -> None:
+    """Leave a socket on which nobody listens any more."""
+    with listening(path):
+        pass

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final, ParamSpec, Protocol, TypeVar
+from typing import Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import trio
 
@@ -35,7 +35,6 @@ from berth.node.records.kept import Kept
 from berth.runtime.backoff import BackOff
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
-from berth.runtime.pathwatch import watch_paths
 from berth.runtime.threads import run_in_thread
 
 P = ParamSpec("P")
@@ -50,7 +49,9 @@ BURST_S: Final = 1.0
 RESCAN_S: Final = 60.0
 """Between two looks that nobody asked for, while paths have wildcards."""
 
-_NOWHERE: Final[tuple[frozenset[str], frozenset[PathGlob]]] = (frozenset(), frozenset())
+_Aim: TypeAlias = tuple[frozenset[str], frozenset[PathGlob]]
+
+_NOWHERE: Final[_Aim] = (frozenset(), frozenset())
 
 FILE: Final = "stock.json"
 """What one life leaves to the next, in the state folder."""
@@ -122,12 +123,12 @@ class Stock:
     Args:
         groups: The ``[[generic]]`` groups in force.
         driver: Our driver's name, for names of resources.
+        watch: Sees names come and go in folders.
         auto: What ``door = "auto"`` comes to.
         folder: Where is kept what one life leaves to the next: numbers of devices in their groups,
             and which serial numbers are no identity; ``None`` to keep nothing.
         reader: Reads the machine's device nodes.
         listen: Makes a monitor of device events.
-        watch: Sees names come and go in folders.
         aside: Runs what blocks; tests with a clock of their own run it at once.
 
     Attributes:
@@ -144,11 +145,11 @@ class Stock:
         groups: Sequence[GenericGroup],
         *,
         driver: str,
+        watch: Watchers,
         auto: Door = Door.DRA,
         folder: Path | None = None,
         reader: Reads | None = None,
         listen: Monitors = _listen,
-        watch: Watchers = watch_paths,
         aside: Aside = run_in_thread,
     ) -> None:
         self.peripherals: Latest[tuple[Peripheral, ...]] = Latest(())
@@ -164,7 +165,7 @@ class Stock:
         self._listen = listen
         self._watch = watch
         self._changes: Changes | None = None
-        self._aimed = _NOWHERE
+        self._aimed: _Aim | None = None  # Nobody watches.
         self._aside = aside
         self._memory = Kept(
             Memory(),
@@ -262,7 +263,7 @@ class Stock:
     def _rescan_s(self) -> float:
         """Until the next look that nobody asked for."""
         globs = [glob for group in self._groups for glob in group.match.path]
-        seen = self._changes is not None and not any(glob.wildcards for glob in globs)
+        seen = self._aimed is not None and not any(glob.wildcards for glob in globs)
         return math.inf if seen or not globs else RESCAN_S
 
     async def _follow_events(self) -> None:
@@ -290,13 +291,17 @@ class Stock:
             with self._watch() as changes:
                 self._changes, self._aimed = changes, _NOWHERE
                 self._aim()
-                while self._changes is not None:
-                    await changes.wait_next()
+                while True:
+                    await self._wait_name(changes)
                     self.look_again()
+        finally:
+            self._changes = self._aimed = None
+
+    async def _wait_name(self, changes: Changes) -> None:
+        try:
+            await changes.wait_next()
         except HostError as error:
             self._tell_unwatched(error)
-        finally:
-            self._changes = None
 
     def _aim(self) -> None:
         """Have the folders watched in which nodes lie or should lie, where none can hang."""
@@ -310,11 +315,14 @@ class Stock:
             return
         try:
             self._changes.aim(*aim)
-            self._aimed = aim
         except HostError as error:
-            self._changes = None
             self._tell_unwatched(error)
+        else:
+            self._aimed = aim
 
     def _tell_unwatched(self, error: HostError) -> None:
-        _log.warning("folders of nodes not watched, looking", reason=error, every_s=RESCAN_S)
-        self.look_again()
+        """Look now and then instead, and try again to watch with each look."""
+        if self._aimed is not None:
+            _log.warning("folders of nodes not watched, looking", reason=error, every_s=RESCAN_S)
+            self.look_again()
+        self._aimed = None

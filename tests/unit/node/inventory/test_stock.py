@@ -82,7 +82,7 @@ class Folders:
     def __init__(self) -> None:
         self.aims: list[tuple[set[str], set[str]]] = []
         self.fault: HostError | None = None
-        self._send, self._receive = trio.open_memory_channel[None](100)
+        self._send, self._receive = trio.open_memory_channel[HostError | None](100)
 
     @contextmanager
     def watch(self) -> Iterator[Folders]:
@@ -97,11 +97,12 @@ class Folders:
 
     async def wait_next(self) -> None:
         """Wait for a name."""
-        await self._receive.receive()
+        if (fault := await self._receive.receive()) is not None:
+            raise fault
 
-    def tell(self) -> None:
-        """Let a name come or go."""
-        self._send.send_nowait(None)
+    def tell(self, fault: HostError | None = None) -> None:
+        """Let a name come or go, or the watch be refused."""
+        self._send.send_nowait(fault)
 
 
 def stock_of(
@@ -253,9 +254,12 @@ async def test_nodes_are_watched_where_they_lie_and_where_they_should(
 
 
 async def test_nodes_are_looked_for_now_and_then_where_nobody_can_watch(
-    machine: Machine, nursery: trio.Nursery, autojump_clock: MockClock
+    machine: Machine,
+    nursery: trio.Nursery,
+    autojump_clock: MockClock,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Which is told."""
+    """Which is told once; whoever looks tries to watch again."""
 
     folders = Folders()
     folders.fault = HostError("inotify", "has no watch left")
@@ -264,8 +268,34 @@ async def test_nodes_are_looked_for_now_and_then_where_nobody_can_watch(
     await trio.sleep(1)
     before = machine.reads
     await trio.sleep(RESCAN_S * 3)
-
     assert machine.reads - before == 3
+    assert caplog.text.count("folders of nodes not watched") == 1
+
+    folders.fault = None
+    await trio.sleep(RESCAN_S)
+    assert folders.aims[-1] == (set(), {"/dev/kvm"})
+    before = machine.reads
+    await trio.sleep(RESCAN_S * 3)
+    assert machine.reads - before == 0
+
+
+async def test_watch_that_is_lost_later_is_aimed_again(
+    machine: Machine, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """A folder was made anew when the kernel had no watch left; what came in it is seen."""
+
+    folders = Folders()
+    machine.nodes = ()
+    stock = stock_of(machine, [KVM], folders)
+    await nursery.start(stock.run)
+    await trio.sleep(1)
+    aims = len(folders.aims)
+    folders.tell(HostError("inotify", "has no watch left"))
+    await trio.sleep(1)
+    assert len(folders.aims) == aims + 1
+    before = machine.reads
+    await trio.sleep(RESCAN_S * 3)
+    assert machine.reads - before == 0
 
 
 async def test_nothing_is_read_or_heard_without_groups(
@@ -362,6 +392,7 @@ async def _lived(machine: Machine, groups: GenericGroup, folder: Path) -> tuple[
     stock = Stock(
         [groups],
         driver="berth.dev",
+        watch=Folders().watch,
         folder=folder,
         reader=machine,
         listen=machine.listen,
