@@ -25,6 +25,15 @@ class Version:
 Attribute: TypeAlias = bool | int | str | Version
 """Value of one device attribute; strings and versions are at most 64 bytes."""
 
+Kinds: TypeAlias = "Mapping[str, tuple[type, Attribute]]"
+"""Attributes with the kind of each."""
+
+
+def by_kind(attributes: Mapping[str, Attribute]) -> Kinds:
+    """What attributes are compared by: 1 is ``True`` to Python, and another kind to a slice."""
+    return {name: (type(value), value) for name, value in attributes.items()}
+
+
 Values: TypeAlias = "tuple[int, ...] | tuple[str, ...]"
 """Several values of one attribute, at least one."""
 
@@ -126,7 +135,7 @@ class Device:
     identity: str
     type: str
     group: str
-    attributes: Mapping[str, Attribute]
+    attributes: Mapping[str, Attribute] = attrs.field(eq=by_kind)
     capacity: Mapping[str, Capacity] = attrs.field(factory=dict)
     shared: bool = False
     taints: tuple[Taint, ...] = ()
