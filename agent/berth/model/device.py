@@ -25,13 +25,15 @@ class Version:
 Attribute: TypeAlias = bool | int | str | Version
 """Value of one device attribute; strings and versions are at most 64 bytes."""
 
-Kinds: TypeAlias = "Mapping[str, tuple[type, Attribute]]"
-"""Attributes with the kind of each."""
 
+def by_kind(attributes: Mapping[str, Attribute]) -> tuple[Mapping[str, Attribute], frozenset[str]]:
+    """What attributes are compared by: 1 is ``True`` to Python, and another kind to a slice.
 
-def by_kind(attributes: Mapping[str, Attribute]) -> Kinds:
-    """What attributes are compared by: 1 is ``True`` to Python, and another kind to a slice."""
-    return {name: (type(value), value) for name, value in attributes.items()}
+    Returns:
+        The attributes, and which of them are true or false.
+    """
+    truths = (name for name, value in attributes.items() if value is True or value is False)
+    return attributes, frozenset(truths)
 
 
 Values: TypeAlias = "tuple[int, ...] | tuple[str, ...]"
