@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import trio
 
-from berth.deviceplugin.podresources import PodResources
+from berth.deviceplugin.podresources import SERVICE, PodResources
 from berth.model.resource import PodUsages
+from berth.pb import podresources_v1_pb2 as pb
 from berth.runtime.asyncthread import open_asyncio_thread
+from berth.runtime.grpcbridge import open_channel
 from tests.cluster.site import Site
 
 
@@ -19,3 +21,22 @@ def listed(site: Site, pod: str) -> PodUsages:
             return await kubelet.get_pod(site.namespace, pod) or PodUsages()
 
     return trio.run(ask)
+
+
+def dynamic(site: Site, pod: str) -> dict[str, list[str]]:
+    """The claims that kubelet names for the pod's containers, each with its devices."""
+
+    async def ask() -> pb.GetPodResourcesResponse:
+        socket = site.node.path("/var/lib/kubelet/pod-resources/kubelet.sock")
+        request = pb.GetPodResourcesRequest(pod_namespace=site.namespace, pod_name=pod)
+        async with (
+            open_asyncio_thread("podresources") as thread,
+            open_channel(thread, socket) as channel,
+        ):
+            return await channel.unary(f"/{SERVICE}/Get", request, pb.GetPodResourcesResponse)
+
+    return {
+        claim.claim_name: [device.device_name for device in claim.claim_resources]
+        for container in trio.run(ask).pod_resources.containers
+        for claim in container.dynamic_resources
+    }

@@ -169,28 +169,36 @@ class Choice(Form[E], Generic[E]):
 
 @attrs.frozen
 class OnlyDefault(Form[T], Generic[T]):
-    """A key whose other values wait for a later version.
+    """A key whose other values wait for a later version, or make no sense where it stands.
 
     Attributes:
         mend: What to do for now; empty when there is nothing.
+        reason: Why there is no other value, ever; empty: other values wait for a later version.
     """
 
     form: Form[T]
     default: T
     mend: str = ""
+    reason: str = ""
 
     @property
     @override
     def label(self) -> str:
-        return f"only {toml_text(self.default)} in this version"
+        only = f"only {toml_text(self.default)}"
+        return only if self.reason else f"{only} in this version"
 
     @override
     def read(self, value: object, cursor: Cursor) -> T | None:
         before = len(cursor.findings)
         read = self.form.read(value, cursor)
         if len(cursor.findings) == before and read != self.default:
-            found = f"is {cursor.shown(value)}, which is not available in this version"
-            cursor.say(found, rule=f"it must be {toml_text(self.default)}", mend=self.mend)
+            when = "" if self.reason else ", which is not available in this version"
+            why = f", since {self.reason}" if self.reason else ""
+            cursor.say(
+                f"is {cursor.shown(value)}{when}",
+                rule=f"it must be {toml_text(self.default)}{why}",
+                mend=self.mend,
+            )
         return read
 
 

@@ -179,7 +179,10 @@ class GpuGroup:
         "`auto`: by CDI where the runtime takes it, else by device specs.",
     )
     skip_node_operations: Skip = key(
-        never("the driver's libraries, or a function's driver, come with the claim's prepare"),
+        never(
+            "prepare writes the CDI file by which a GPU and its driver's libraries reach a "
+            "container, or binds it to vfio-pci, and unprepare undoes that"
+        ),
         Skip.NONE,
         "What kubelet does without asking berth: for GPUs, nothing.",
     )

@@ -159,7 +159,10 @@ class NicGroup:
         "plugin left changed. `nri`: berth, as it does for claims, by `defaults`.",
     )
     skip_node_operations: Skip = key(
-        never("a NIC is made ready, moved or bound when its claim is prepared, and brought home"),
+        never(
+            "prepare makes a NIC ready, and has it moved into its pod or bound to a driver, and "
+            "unprepare brings it home"
+        ),
         Skip.NONE,
         "What kubelet does without asking berth: for NICs, nothing.",
     )

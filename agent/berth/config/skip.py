@@ -49,8 +49,17 @@ _OPERATIONS: Final[Mapping[Skip, tuple[str, ...]]] = {
 
 
 def never(reason: str) -> OnlyDefault[Skip]:
-    """The form where something is done for each claim, and why."""
-    return OnlyDefault(Choice(kind=Skip), Skip.NONE, mend=f"drop it: {reason}")
+    """The form where something is done at each call for a claim, whatever a group says.
+
+    Args:
+        reason: What prepare does, and what unprepare.
+    """
+    return OnlyDefault(
+        Choice(kind=Skip),
+        Skip.NONE,
+        reason=reason,
+        mend='drop it; [[generic]] groups may have "unprepare" or "all"',
+    )
 
 
 def check_skip(skip: Skip, door: Door, cursor: Cursor, written: Written) -> None:

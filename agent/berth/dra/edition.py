@@ -191,17 +191,9 @@ def _written(devices: Iterable[Device], edition: Edition | None) -> Mapping[str,
     slots = edition.slots if edition is not None else ()
     made = {one["name"]: one for one in chain.from_iterable(slots)}
     return {
-        one.name: made[one.name] if _same_source(one, sources.get(one.name)) else device_json(one)
+        one.name: made[one.name] if one == sources.get(one.name) else device_json(one)
         for one in devices
     }
-
-
-def _same_source(one: Device, other: Device | None) -> bool:
-    """Whether both are written alike; to Python 1 is ``True``, to a slice it is another kind."""
-    if other is None or one != other:
-        return False
-    values = other.attributes.items()
-    return all(type(one.attributes[name]) is type(value) for name, value in values)
 
 
 def _with_counters(edition: Edition, count: int) -> Edition:

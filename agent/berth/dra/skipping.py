@@ -5,7 +5,12 @@ we see the claims by ourselves: a claim that nobody tells us of, and that we do 
 its device free to the other door. Everywhere else the devices are published without it, and
 prepared as ever.
 
-Source: KC §8 (KEP-5945).
+Kubelet's PodResources is no second witness: it names such a claim without its devices, and not
+before its pod starts, nor if no container refers to it. So kubelet's own credentials, which list no
+claims, do not do.
+
+Source: KC §8 (KEP-5945); ``GetDynamicResources`` and ``prepareResources`` in kubelet of 1.37.2, and
+seen there.
 """
 
 from __future__ import annotations

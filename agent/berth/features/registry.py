@@ -27,7 +27,8 @@ FEATURES: Final = (
         parts=_BOTH,
         config="[[generic]] skip_node_operations",
         cost="kubelet knows no CDI devices, no metadata and no health of such a device, and "
-        "PodResources tells none; berth watches all claims of the cluster",
+        "PodResources names the claim without it; berth watches all claims of the cluster, which "
+        "kubelet's own credentials may not",
         proof=("skipNodeOperations",),
         declared=True,
         test="test_skip.py::test_pods_start_and_end_while_the_daemon_is_away",

@@ -25,6 +25,17 @@ class Version:
 Attribute: TypeAlias = bool | int | str | Version
 """Value of one device attribute; strings and versions are at most 64 bytes."""
 
+
+def by_kind(attributes: Mapping[str, Attribute]) -> tuple[Mapping[str, Attribute], frozenset[str]]:
+    """What attributes are compared by: 1 is ``True`` to Python, and another kind to a slice.
+
+    Returns:
+        The attributes, and which of them are true or false.
+    """
+    truths = (name for name, value in attributes.items() if value is True or value is False)
+    return attributes, frozenset(truths)
+
+
 Values: TypeAlias = "tuple[int, ...] | tuple[str, ...]"
 """Several values of one attribute, at least one."""
 
@@ -126,7 +137,7 @@ class Device:
     identity: str
     type: str
     group: str
-    attributes: Mapping[str, Attribute]
+    attributes: Mapping[str, Attribute] = attrs.field(eq=by_kind)
     capacity: Mapping[str, Capacity] = attrs.field(factory=dict)
     shared: bool = False
     taints: tuple[Taint, ...] = ()

@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from berth.model.device import Attribute, Capacity, Consumption, Exclusion
+from berth.model.device import Attribute, Capacity, Consumption, Exclusion, by_kind
 from berth.model.edits import Edits
 
 ABSENT: Final = "absent"
@@ -125,7 +125,7 @@ class Peripheral:
     stays: bool = False
     guarded: bool = False
     info: PciInfo | None = None
-    attributes: Mapping[str, Attribute] = attrs.field(factory=dict)
+    attributes: Mapping[str, Attribute] = attrs.field(factory=dict, eq=by_kind)
     capacity: Mapping[str, Capacity] = attrs.field(factory=dict)
     consumes: tuple[Consumption, ...] = ()
     only_counted: bool = False

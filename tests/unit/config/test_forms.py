@@ -133,6 +133,11 @@ def test_value_is_read_when_it_is_of_the_form(form: Form[Any], value: object, re
         ),
         (OnlyDefault(Flag(), False), 3, "is 3: it must be true or false"),
         (
+            OnlyDefault(Flag(), False, reason="nobody would see it", mend="drop it"),
+            True,
+            "is true: it must be false, since nobody would see it; drop it",
+        ),
+        (
             Several(item=WORD, least=1),
             [],
             "is []: it must name at least one; or drop the line",
@@ -189,6 +194,7 @@ def test_any_toml_value_is_read_or_refused(form: Form[Any], value: object) -> No
         (OrEmpty(PATH), 'an absolute path, or ""'),
         (Choice(kind=Colour), '"red" or "blue"'),
         (OnlyDefault(Flag(), False), "only false in this version"),
+        (OnlyDefault(Flag(), False, reason="nobody would see it"), "only false"),
         (Several(item=PATH), "list of: an absolute path"),
         (AnyTable("a table of things"), "a table of things"),
     ],

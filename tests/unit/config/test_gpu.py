@@ -56,7 +56,7 @@ def test_group_is_read() -> None:
         (f"{PLACE}vfio.rebind = true\nshare.slots = 2", "a GPU is bound for one holder"),
         (f"{PLACE}vfio.rebind = true\ndoor = 'plugin'", "only a claim has a GPU bound"),
         (f"{GROUP}mig.create = true", "not available in this version"),
-        (f"{GROUP}skip_node_operations = 'all'", "come with the claim's prepare"),
+        (f"{GROUP}skip_node_operations = 'all'", '"none", since prepare writes the CDI file'),
         ('session = "keep"', 'must be "hold" or "probe"'),
         ('library = "libnvidia-ml.so.1"', "absolute path"),
         ('door = "slices"', '"dra", "plugin", "auto" or "both"'),

@@ -233,9 +233,9 @@ def test_switches_of_the_table_are_read() -> None:
         (
             'match.name = "a"\nskip_node_operations = "unprepare"',
             (
-                'skip_node_operations is "unprepare", which is not available in this version: '
-                'it must be "none"; drop it: a NIC is made ready, moved or bound when its claim is '
-                "prepared, and brought home"
+                'skip_node_operations is "unprepare": it must be "none", since prepare makes a NIC '
+                "ready, and has it moved into its pod or bound to a driver, and unprepare brings "
+                'it home; drop it; [[generic]] groups may have "unprepare" or "all"'
             ),
         ),
         ("", "lacks match: it must be given: table"),

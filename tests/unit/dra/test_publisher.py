@@ -142,6 +142,20 @@ async def test_run_writes_nothing_when_the_server_has_it_all(
         assert again.state == "published"
 
 
+async def test_attribute_that_only_changes_its_kind_is_written(
+    autojump_clock: MockClock, scene: Open
+) -> None:
+    """Python takes 1 for ``True``; a selector that asks for the one finds no other."""
+
+    async with scene(nic(0, port=1)) as it:
+        it.show(nic(0, port=True))
+        await trio.sleep(1)
+
+        (item,) = it.api.owned()
+        assert item.devices[0]["attributes"]["port"] == {"bool": True}
+        assert it.verbs() == ["create", "update"]
+
+
 async def test_run_waits_for_the_first_scan(autojump_clock: MockClock, scene: Open) -> None:
     """Slices of before stay while the inventory is unknown."""
 

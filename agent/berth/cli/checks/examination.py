@@ -59,6 +59,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     apirights.check_rights,
     gates.check_gates,
     features.check_features,
+    features.check_skips,
     nri.check_socket,
     nri.check_runtime,
     selection.check_selection,

@@ -14,11 +14,17 @@ from typing import Final
 from berth.cli.checks.kubeletsettings import gates
 from berth.cli.checks.line import Level, Line
 from berth.cli.checks.machine import Machine
+from berth.cli.wording import listed
+from berth.config.schema import Config
+from berth.config.skip import Skip
 from berth.features.feature import Number, Stage, find_number
 from berth.features.registry import BY_KEY, FEATURES
 from berth.features.states import Evidence, FeatureStates, Verdict, fold
 
 TOPIC: Final = "features"
+
+SKIPS: Final = "optional-node-operations"
+"""Key of what lets kubelet leave out calls."""
 
 _ALL: Final = {
     Stage.ALPHA_OFF: "AllAlpha",
@@ -54,6 +60,27 @@ def check_features(machine: Machine) -> Iterator[Line]:
         level = Level.OK if state.verdict is Verdict.ON else Level.NOTE
         feature = BY_KEY[state.key]
         yield Line(topic=TOPIC, level=level, text=f"{state.key} ({feature.gate}) is {state}")
+
+
+def check_skips(machine: Machine) -> Iterator[Line]:
+    """Whether kubelet can leave out the calls that groups let it leave out, and what keeps it."""
+    groups = skipping(machine.config)
+    if not groups or not machine.config.dra.enabled:
+        return
+    gate, state = BY_KEY[SKIPS].gate, cluster_features(machine).of(SKIPS)
+    if state.is_off:
+        yield Line(
+            topic=TOPIC,
+            level=Level.WARNING,
+            text=f"skip_node_operations of {listed(groups)} is not in force, and berth is asked as "
+            f"ever: feature gate {gate} is {state}",
+            mend="open it in API server, scheduler and kubelet; of the scheduler's nobody is told",
+        )
+
+
+def skipping(config: Config) -> tuple[str, ...]:
+    """The groups that let kubelet leave out calls."""
+    return tuple(one.name for one in config.generic if one.skip_node_operations is not Skip.NONE)
 
 
 def kubelet_number(machine: Machine) -> Number | None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from berth.model.claim import ClaimRef, Consumer, DeviceResult, NetworkData
-from berth.model.device import Attribute
+from berth.model.device import Attribute, by_kind
 from berth.model.edits import DeviceNode, Edits, joined
 from berth.model.peripheral import Peripheral
 from berth.nic.record import NicRecord, Stage
@@ -49,7 +49,7 @@ class HeldDevice:
     result: DeviceResult
     identity: str
     type: str
-    attributes: Mapping[str, Attribute]
+    attributes: Mapping[str, Attribute] = attrs.field(eq=by_kind)
     slots: int = 1
     slot_limit: int = 1
     nic: NicRecord | None = None

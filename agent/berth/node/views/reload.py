@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -11,6 +11,7 @@ import attrs
 from berth.config.finding import toml_text
 from berth.config.health import HealthTable
 from berth.config.schema import Config
+from berth.model.device import by_kind
 
 _GPU_AT_START: Final = frozenset({"enabled", "library", "session", "partition_type"})
 # What the session with the driver is opened by, and what is told of all slices.
@@ -66,7 +67,7 @@ def _group_changes(table: str, before: Iterable[_Group], after: Iterable[_Group]
     for name, group in new.items():
         if name not in old:
             yield f'[[{table}]] "{name}" is new'
-        elif differing := [key for key, a, b in _members(old[name], group) if a != b]:
+        elif differing := [key for key, a, b in _members(old[name], group) if _differ(a, b)]:
             yield f'[[{table}]] "{name}" has another {", ".join(differing)}'
     yield from (f'[[{table}]] "{name}" is gone' for name in old if name not in new)
     if [name for name in old if name in new] != [name for name in new if name in old]:
@@ -87,6 +88,11 @@ def _changes(before: Any, after: Any, *, but: str = "") -> Iterator[str]:
     for name, old, new in _members(before, after):
         if name != but and old != new:
             yield f"{name} was {toml_text(old)}, is {toml_text(new)}"
+
+
+def _differ(old: Any, new: Any) -> bool:
+    """Whether a key has changed; an attribute that was 1 and is true has."""
+    return by_kind(old) != by_kind(new) if isinstance(old, Mapping) else bool(old != new)
 
 
 def _members(before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:

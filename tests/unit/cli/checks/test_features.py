@@ -8,14 +8,19 @@ from typing import Any
 import attrs
 import pytest
 
-from berth.cli.checks.features import check_features, cluster_features
+from berth.cli.checks.features import check_features, check_skips, cluster_features
 from berth.cli.checks.machine import ApiLook, Machine
+from berth.config.generic import GenericGroup
+from berth.config.genericmatch import GenericMatch
 from berth.config.schema import Config, DraTable
+from berth.config.skip import Skip
 from berth.features.registry import FEATURES
 from berth.features.states import Fate
 from tests.unit.cli.checks.tree import plant, told
 
 NEW = ApiLook(version="v1.37.2", major=1, minor=37, kubelet_version="v1.37.2", declared=frozenset())
+
+GATE = "DRAOptionalNodeOperations"
 
 
 def machine(look: ApiLook | None, **more: Any) -> Machine:
@@ -88,3 +93,28 @@ def test_nothing_is_told_where_no_claim_is_served() -> None:
     config = Config(dra=DraTable(enabled=False))
 
     assert told(check_features(machine(NEW, config=config))) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({}, "off: the node does not declare it"),
+        ({"minor": 36}, "off: server 1.36"),
+        ({"fates": {"skipNodeOperations": Fate.DROPPED}}, "off: dropped by the server"),
+        ({"declared": frozenset({GATE})}, ""),
+        ({"declared": None}, ""),
+    ],
+)
+def test_calls_that_cannot_be_left_out_are_told_with_the_reason(
+    change: dict[str, Any], why: str
+) -> None:
+    """Only to a node that has such a group; what is not known is no reason."""
+
+    match = GenericMatch(subsystem=("tty",))
+    group = GenericGroup(name="counted", match=match, skip_node_operations=Skip.ALL)
+    given = machine(attrs.evolve(NEW, **change))
+    lines = told(check_skips(attrs.evolve(given, config=Config(generic=(group,)))))
+
+    ever = "skip_node_operations of counted is not in force, and berth is asked as ever: "
+    assert lines == ([("warning", f"{ever}feature gate {GATE} is {why}")] if why else [])
+    assert told(check_skips(given)) == []

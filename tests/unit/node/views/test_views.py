@@ -358,6 +358,16 @@ def test_reload_tells_how_devices_are_watched() -> None:
     assert answer["at_next_start"] == []
 
 
+def test_reload_tells_an_attribute_that_only_changes_its_kind() -> None:
+    """Python takes 1 for ``True``; a slice does not."""
+    one = GenericGroup(name="a", match=GenericMatch(subsystem=("tty",)), attributes={"port": 1})
+    after = attrs.evolve(one, attributes={"port": True})
+
+    answer = reload_view(Config(generic=(one,)), Config(generic=(after,)), path=Path("/x"))
+
+    assert answer["applied"] == ['[[generic]] "a" has another attributes']
+
+
 def test_reload_when_nothing_changed() -> None:
     """The same file once more changes nothing, and says so by empty lists."""
 
