@@ -94,7 +94,8 @@ class Bind:
     def check_command(
         self, command: tuple[Template, ...], cursor: Cursor, written: Written
     ) -> None:
-        """A command goes with ``when = "command"``, and that with a command."""
+        """A command goes with ``when = "command"``, and that with a command that can answer."""
+        self._check_deadline(cursor, written)
         if written.at_fault & {"when", "command"}:
             return
         if not self.is_wanted and not command and written.given - {"when"}:
@@ -110,7 +111,19 @@ class Bind:
                 'is "command", and no command is given', mend=f"write command = {_EXAMPLE}"
             )
 
+    def _check_deadline(self, cursor: Cursor, written: Written) -> None:
+        """A device must not be given up before its command has had its time."""
+        if self.when is not BindWhen.COMMAND or written.at_fault & {"when", *_TIMES}:
+            return
+        if self.deadline_s > self.within_s:
+            cursor.say(
+                f"comes to deadline_s = {self.deadline_s} with within_s = {self.within_s}",
+                rule="the command must be allowed no longer than its device",
+                mend=f"write deadline_s = {self.within_s} or less, or a larger within_s",
+            )
 
+
+_TIMES: Final = ("deadline_s", "within_s")
 _EXAMPLE: Final = '["/usr/local/lib/attached", "{name}"]'
 _SAYS: Final = (
     "Program that is asked whether a device is ready, and its arguments; no shell reads them. "
