@@ -1,8 +1,7 @@
 """Where commands write: words for people, tables, or JSON for programs.
 
 Names of links and words of kernels come from outside, so nothing that is printed can steer a
-terminal. Tables are drawn by rich, which is loaded when the first one is; a table that goes into a
-pipe or a file is as wide as it needs to be, one line per row.
+terminal. A table that goes into a pipe or a file is as wide as it needs to be, one line per row.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TextIO
 
+from berth.cli.tabling import tabled
 from berth.runtime.streams import WHERE, Unheard, let_go, unheard
 
-_PIPE_COLUMNS: Final = 4096
 _LEAST_COLUMNS: Final = 80
 
 
@@ -84,19 +83,9 @@ class Output:
         self, heads: Sequence[str], rows: Iterable[Sequence[str]], *, indent: int = 0
     ) -> None:
         """Write a table; cells that are too long for a terminal are folded."""
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
-        for head in heads:
-            table.add_column(Text(head), overflow="fold", no_wrap=self._columns is None)
-        for row in rows:
-            table.add_row(*(Text(printable(cell)) for cell in row))
-        drawn = io.StringIO()
-        width = (self._columns or _PIPE_COLUMNS) - indent
-        Console(file=drawn, width=width, color_system=None, legacy_windows=False).print(table)
-        for line in drawn.getvalue().splitlines():
+        table = [heads, *([printable(cell) for cell in row] for row in rows)]
+        width = self._columns and self._columns - indent
+        for line in tabled(table, width=width):
             self.raw(f"{' ' * indent}{line}".rstrip() + "\n")
 
     def flush(self) -> None:
