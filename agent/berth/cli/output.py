@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TextIO
 
 from berth.cli.tabling import tabled
+from berth.errors import printable
 from berth.runtime.streams import WHERE, Unheard, let_go, unheard
 
 _LEAST_COLUMNS: Final = 80
@@ -52,8 +53,8 @@ class Output:
         )
 
     def line(self, text: str = "") -> None:
-        """Write one line of the answer; line ends within it stay."""
-        self.raw("\n".join(printable(part) for part in text.split("\n")) + "\n")
+        """Write one line of the answer."""
+        self.raw(f"{printable(text)}\n")
 
     def json(self, value: Mapping[str, Any]) -> None:
         """Write the answer for programs, to which an escape is the character that it stands for."""
@@ -61,9 +62,9 @@ class Output:
         self.raw("".join(f"{_escaped(line)}\n" for line in lines))
 
     def remark(self, text: str) -> None:
-        """Say something beside the answer; where nobody can hear it, it is left."""
+        """Say one line beside the answer; where nobody can hear it, it is left."""
         try:
-            self._err.write("\n".join(printable(part) for part in text.split("\n")) + "\n")
+            self._err.write(f"{printable(text)}\n")
             self._err.flush()
         except OSError:
             let_go(self._err)
@@ -105,10 +106,3 @@ def _escaped(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
-
-
-def printable(text: str) -> str:
-    """``text`` with each character that is no visible one as its escape."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

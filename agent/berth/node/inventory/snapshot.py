@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
+from berth.errors import printable
 from berth.health.taints import FAULT, NO_SCHEDULE
 from berth.host.scan import HostScan
 from berth.model.device import RESTORE_FAILED, Exclusion, NicMode, Taint
 from berth.model.edits import DeviceNode
 from berth.model.inventory import Inventory
-from berth.model.names import printable
 from berth.model.peripheral import Peripheral
 from berth.nic.access import rdma_of
 from berth.nic.attributes import Subject
