@@ -24,6 +24,9 @@ WITHIN_LIMIT_S: Final = 3600
 """Longest that a device may take; the scheduler itself gives up after 600 s unless it is told
 otherwise (KC §9.2)."""
 
+REST_LIMIT_S: Final = 86400
+"""Longest that a device is kept from claims after it was given up."""
+
 NIC_WORDS: Final = ("name", "ifname", "pci")
 """Places in the command of a group of NICs: the slice name, the link's name, the PCI address."""
 
@@ -63,7 +66,7 @@ class Bind:
         unit="seconds",
     )
     rest_s: int = key(
-        Whole(least=1, most=86400),
+        Whole(least=1, most=REST_LIMIT_S),
         300,
         "How long a device that was given up for that is kept from claims, unless it is ready "
         "before.",
