@@ -74,7 +74,7 @@ proto: setup ## generate agent/berth/pb from proto/
 	@$(BIN)/python tools/proto.py
 
 docs: setup ## write the generated pages of docs/reference
-	@for page in tools/*reference.py; do $(BIN)/python $$page || exit 1; done
+	@for page in tools/*reference.py; do $(BIN)/python -m tools.$$(basename $$page .py) || exit 1; done
 
 lock: ## resolve requirements/*.lock anew (needs uv)
 	uv pip compile -q --python-version 3.10 --generate-hashes --no-emit-index-url \

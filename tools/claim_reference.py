@@ -1,21 +1,21 @@
 """Write docs/reference/claim-configuration.md from the table of fields, or see that it is current.
 
-Usage: claim_reference.py [--check]
+Usage: python -m tools.claim_reference [--check]
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
 from berth.nic.config.entries import KIND, SIZE_LIMIT, VERSION
 from berth.nic.config.field import Field, Guard
 from berth.nic.config.fields import FIELDS
 from berth.nic.config.kinds import Later
+from tools.page import FOLDER, make
 
-PAGE: Final = Path(__file__).parent.parent / "docs" / "reference" / "claim-configuration.md"
+PAGE: Final = FOLDER / "claim-configuration.md"
 
 EXAMPLE: Final = f"""\
 apiVersion: resource.k8s.io/v1
@@ -137,20 +137,5 @@ def _meaning(field: Field) -> str:
     return f"{field.meaning} Required." if field.required else field.meaning
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Write the page, or with ``--check`` compare it.
-
-    Returns:
-        1 when the page on disk is not current.
-    """
-    if "--check" not in arguments:
-        PAGE.write_text(page(), encoding="utf-8")
-        return 0
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page():
-        return 0
-    print(f"{PAGE} is not current: run tools/claim_reference.py", file=sys.stderr)
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(make(PAGE, page, sys.argv[1:]))

@@ -1,6 +1,6 @@
 """Write docs/reference/command.md from the parsers of the command, or see that it is current.
 
-Usage: command_reference.py [--check]
+Usage: python -m tools.command_reference [--check]
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
 from berth.cli.commands import COMMANDS
 from berth.cli.parsing import SUMMARY, Command
+from tools.page import FOLDER, make
 
-PAGE: Final = Path(__file__).parent.parent / "docs" / "reference" / "command.md"
+PAGE: Final = FOLDER / "command.md"
 
 OUTPUT: Final = """\
 What was asked for goes to standard output, remarks and errors go to standard error.
@@ -186,20 +186,5 @@ def _sentences(text: str) -> str:
     return text.replace(". ", ".\n") + "\n"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Write the page, or with ``--check`` compare it.
-
-    Returns:
-        1 when the page on disk is not current.
-    """
-    if "--check" not in arguments:
-        PAGE.write_text(page(), encoding="utf-8")
-        return 0
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page():
-        return 0
-    print(f"{PAGE} is not current: run tools/command_reference.py", file=sys.stderr)
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(make(PAGE, page, sys.argv[1:]))

@@ -1,19 +1,19 @@
 """Write docs/reference/kubernetes-features.md from the table of features, or see it is current.
 
-Usage: features_reference.py [--check]
+Usage: python -m tools.features_reference [--check]
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Final
 
 from berth.features.feature import VERSIONS, Feature, Part
 from berth.features.registry import FEATURES
+from tools.page import FOLDER, make
 
-PAGE: Final = Path(__file__).parent.parent / "docs" / "reference" / "kubernetes-features.md"
+PAGE: Final = FOLDER / "kubernetes-features.md"
 
 INTRODUCTION: Final = """\
 # Features of Kubernetes
@@ -91,20 +91,5 @@ def _test(feature: Feature) -> str:
     return f"[`{name}`](../../tests/cluster/{file})" if name else ""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Write the page, or with ``--check`` compare it.
-
-    Returns:
-        1 when the page on disk is not current.
-    """
-    if "--check" not in arguments:
-        PAGE.write_text(page(), encoding="utf-8")
-        return 0
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page():
-        return 0
-    print(f"{PAGE} is not current: run `make docs`", file=sys.stderr)
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(make(PAGE, page, sys.argv[1:]))

@@ -1,19 +1,18 @@
 """Write docs/reference/metrics.md from the table of families, or see that it is current.
 
-Usage: metrics_reference.py [--check]
+Usage: python -m tools.metrics_reference [--check]
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from berth.metrics.families import FAMILIES, Family
 from berth.model.meter import BUCKETS_S
+from tools.page import FOLDER, make
 
-PAGE: Final = Path(__file__).parent.parent / "docs" / "reference" / "metrics.md"
+PAGE: Final = FOLDER / "metrics.md"
 
 INTRODUCTION: Final = f"""\
 # Figures
@@ -46,20 +45,5 @@ def _row(family: Family) -> str:
     return f"| `{family.name}` | {family.kind.value} | {labels} | {meaning} |\n"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Write the page, or with ``--check`` compare it.
-
-    Returns:
-        1 when the page on disk is not current.
-    """
-    if "--check" not in arguments:
-        PAGE.write_text(page(), encoding="utf-8")
-        return 0
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page():
-        return 0
-    print(f"{PAGE} is not current: run `make docs`", file=sys.stderr)
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(make(PAGE, page, sys.argv[1:]))

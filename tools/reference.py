@@ -1,22 +1,21 @@
 """Write docs/reference/configuration.md from the tables and keys that the agent reads.
 
-With ``--check`` nothing is written; the exit status tells whether the page is as it should be.
+Usage: python -m tools.reference [--check]
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from berth.config.decode import Key, Table, Tables, keys_of
 from berth.config.document import parse
 from berth.config.finding import Cursor, toml_text
 from berth.config.schema import Config
+from tools.page import FOLDER, make
 
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "configuration.md"
+PAGE: Final = FOLDER / "configuration.md"
 
 INTRODUCTION = """\
 The agent reads one TOML file, `/etc/berth/agent.toml`.
@@ -83,19 +82,5 @@ def default_of(key: Key) -> str:
     return "not given" if cursor.findings else f"`{text}`"
 
 
-def main() -> int:
-    """Write the page, or compare it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="compare only")
-    wanted = page()
-    if not parser.parse_args().check:
-        PAGE.write_text(wanted, encoding="utf-8")
-        return 0
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == wanted:
-        return 0
-    print(f"{PAGE} is not what the configuration says: run `make docs`", file=sys.stderr)
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(make(PAGE, page, sys.argv[1:]))

@@ -12,8 +12,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
+def printable(text: str) -> str:
+    """``text`` for people and for JSON: what cannot be shown is escaped, line ends too.
+
+    The kernel lets any bytes name a link but a few, and peers say what they like, so a word of
+    theirs may hold what is no text at all, or what a terminal takes for a command.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text
+    )
+
+
 class BerthError(Exception):
-    """Base of every error that berth raises on purpose.
+    """Base of every error that berth raises on purpose; its text is one line that can be shown.
 
     Args:
         where: The place: a file and key, a device, a socket, a step.
@@ -35,7 +48,7 @@ class BerthError(Exception):
             text = f"{text}: {self.rule}"
         if self.mend:
             text = f"{text}; {self.mend}"
-        return text
+        return printable(text)
 
 
 class ConfigError(BerthError):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from berth.cli.asking import NoDaemon
+from berth.cli.asking import NoDaemon, Refused
 from berth.cli.commands import COMMANDS
 from berth.cli.exits import Exit
 from berth.cli.output import Output
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if error.is_cut_off:
             return Exit.CUT_OFF
         if sys.stderr is not None:
-            sys.stderr.write(f"{told(error)}\n")
+            sys.stderr.writelines(f"{line}\n" for line in told(error))
         return Exit.FINDING
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
@@ -45,16 +45,19 @@ def _run(argv: Sequence[str] | None, output: Output) -> int:
     except Unheard:
         raise
     except BerthError as error:
-        output.remark(told(error))
+        for line in told(error):
+            output.remark(line)
         code = exit_of(error)
     output.flush()
     return int(code)
 
 
-def told(error: BerthError) -> str:
+def told(error: BerthError) -> Iterator[str]:
     """An error as the command tells it: one line per fault."""
-    faults: Sequence[object] = error.faults if isinstance(error, Faults) else (error,)
-    return "\n".join(f"berth: {fault}" for fault in faults)
+    faults: Sequence[object] = (error,)
+    if isinstance(error, Faults | Refused):
+        faults = error.faults or faults
+    return (f"berth: {fault}" for fault in faults)
 
 
 def exit_of(error: BerthError) -> Exit:

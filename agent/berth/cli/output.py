@@ -1,8 +1,7 @@
 """Where commands write: words for people, tables, or JSON for programs.
 
 Names of links and words of kernels come from outside, so nothing that is printed can steer a
-terminal. Tables are drawn by rich, which is loaded when the first one is; a table that goes into a
-pipe or a file is as wide as it needs to be, one line per row.
+terminal. A table that goes into a pipe or a file is as wide as it needs to be, one line per row.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TextIO
 
+from berth.cli.tabling import tabled
+from berth.errors import printable
 from berth.runtime.streams import WHERE, Unheard, let_go, unheard
 
-_PIPE_COLUMNS: Final = 4096
 _LEAST_COLUMNS: Final = 80
 
 
@@ -53,8 +53,8 @@ class Output:
         )
 
     def line(self, text: str = "") -> None:
-        """Write one line of the answer; line ends within it stay."""
-        self.raw("\n".join(printable(part) for part in text.split("\n")) + "\n")
+        """Write one line of the answer."""
+        self.raw(f"{printable(text)}\n")
 
     def json(self, value: Mapping[str, Any]) -> None:
         """Write the answer for programs, to which an escape is the character that it stands for."""
@@ -62,9 +62,9 @@ class Output:
         self.raw("".join(f"{_escaped(line)}\n" for line in lines))
 
     def remark(self, text: str) -> None:
-        """Say something beside the answer; where nobody can hear it, it is left."""
+        """Say one line beside the answer; where nobody can hear it, it is left."""
         try:
-            self._err.write("\n".join(printable(part) for part in text.split("\n")) + "\n")
+            self._err.write(f"{printable(text)}\n")
             self._err.flush()
         except OSError:
             let_go(self._err)
@@ -84,19 +84,9 @@ class Output:
         self, heads: Sequence[str], rows: Iterable[Sequence[str]], *, indent: int = 0
     ) -> None:
         """Write a table; cells that are too long for a terminal are folded."""
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
-        for head in heads:
-            table.add_column(Text(head), overflow="fold", no_wrap=self._columns is None)
-        for row in rows:
-            table.add_row(*(Text(printable(cell)) for cell in row))
-        drawn = io.StringIO()
-        width = (self._columns or _PIPE_COLUMNS) - indent
-        Console(file=drawn, width=width, color_system=None, legacy_windows=False).print(table)
-        for line in drawn.getvalue().splitlines():
+        table = [heads, *([printable(cell) for cell in row] for row in rows)]
+        width = self._columns and self._columns - indent
+        for line in tabled(table, width=width):
             self.raw(f"{' ' * indent}{line}".rstrip() + "\n")
 
     def flush(self) -> None:
@@ -116,10 +106,3 @@ def _escaped(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
-
-
-def printable(text: str) -> str:
-    """``text`` with each character that is no visible one as its escape."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -17,6 +17,7 @@ from berth import __version__
 from berth.cli.output import Output
 from berth.config.load import CONFIG
 from berth.control import FOLDER
+from berth.errors import printable
 
 SUMMARY: Final = "Asks the node agent berthd, and looks at this machine as it does."
 
@@ -62,8 +63,8 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """End the process with usage, the fault and where more is told."""
         self.print_usage(sys.stderr)
-        told = f"{self.prog}: error: {message}\n{self.prog}: `{self.prog} --help` tells more\n"
-        self.exit(2, told)
+        fault = f"{self.prog}: error: {printable(message)}\n"
+        self.exit(2, f"{fault}{self.prog}: `{self.prog} --help` tells more\n")
 
 
 class _CommandParser(_Parser):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from berth.cli.asking import ask
 from berth.cli.exits import Exit
-from berth.cli.output import Output, printable
+from berth.cli.output import Output
 from berth.cli.parsing import Command, add_json
 from berth.cli.picture.owners import has_something
 from berth.cli.picture.sentences import sentences
@@ -84,11 +84,10 @@ def _device_row(device: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _show_pod(pod: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]], output: Output) -> None:
-    # Whoever names a device, a plugin of others too, begins no line of ours.
-    output.line(printable(f"pod {pod['namespace']}/{pod['name']}"))
+    output.line(f"pod {pod['namespace']}/{pod['name']}")
     for container in pod["containers"]:
         verdict = "; ".join(sentences(container)) or "nothing of its own"
-        output.line(printable(f"  {container['name']}: {verdict}"))
+        output.line(f"  {container['name']}: {verdict}")
         rows = [*_shared_rows(container, nodes), *map(_given_row, container["devices"])]
         if rows:
             output.table(HEADS, rows, indent=4)

@@ -44,7 +44,9 @@ def _pod(subject: Mapping[str, Any]) -> Iterator[str]:
     for claim in subject["claims"]:
         if claim["claim"]:
             told = subject["verdict"].endswith(claim["says"])
-            yield f"  claim {claim['claim']}: {'as above' if told else claim['says']}"
+            yield from _several(
+                f"  claim {claim['claim']}: ", "as above" if told else claim["says"]
+            )
         for device in claim["devices"]:
             request = f'request "{device["request"]}"' if claim["claim"] else device["resource"]
             yield f"    {device['device']} ({request}): {device['says']}"
@@ -95,9 +97,16 @@ _SHAPES: Final = {"device": _device, "node": _path}
 
 
 def _verdict(subject: Mapping[str, Any]) -> Iterator[str]:
-    yield f"  → {subject['verdict']}"
+    yield from _several("  → ", subject["verdict"])
     if subject["mend"]:
         yield f"    {subject['mend']}"
+
+
+def _several(head: str, says: str) -> Iterator[str]:
+    """What is said, a marked line for each further fault of a text that has several."""
+    first, *more = says.split("\n")
+    yield f"{head}{first}"
+    yield from (f"      - {each}" for each in more)
 
 
 def _unknown(asked: str) -> Iterator[str]:

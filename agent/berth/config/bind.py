@@ -24,6 +24,9 @@ WITHIN_LIMIT_S: Final = 3600
 """Longest that a device may take; the scheduler itself gives up after 600 s unless it is told
 otherwise (KC §9.2)."""
 
+REST_LIMIT_S: Final = 86400
+"""Longest that a device is kept from claims after it was given up."""
+
 NIC_WORDS: Final = ("name", "ifname", "pci")
 """Places in the command of a group of NICs: the slice name, the link's name, the PCI address."""
 
@@ -63,7 +66,7 @@ class Bind:
         unit="seconds",
     )
     rest_s: int = key(
-        Whole(least=1, most=86400),
+        Whole(least=1, most=REST_LIMIT_S),
         300,
         "How long a device that was given up for that is kept from claims, unless it is ready "
         "before.",
@@ -94,7 +97,8 @@ class Bind:
     def check_command(
         self, command: tuple[Template, ...], cursor: Cursor, written: Written
     ) -> None:
-        """A command goes with ``when = "command"``, and that with a command."""
+        """A command goes with ``when = "command"``, and that with a command that can answer."""
+        self._check_deadline(cursor, written)
         if written.at_fault & {"when", "command"}:
             return
         if not self.is_wanted and not command and written.given - {"when"}:
@@ -110,7 +114,19 @@ class Bind:
                 'is "command", and no command is given', mend=f"write command = {_EXAMPLE}"
             )
 
+    def _check_deadline(self, cursor: Cursor, written: Written) -> None:
+        """A device must not be given up before its command has had its time."""
+        if self.when is not BindWhen.COMMAND or written.at_fault & {"when", *_TIMES}:
+            return
+        if self.deadline_s > self.within_s:
+            cursor.say(
+                f"comes to deadline_s = {self.deadline_s} with within_s = {self.within_s}",
+                rule="the command must be allowed no longer than its device",
+                mend=f"write deadline_s = {self.within_s} or less, or a larger within_s",
+            )
 
+
+_TIMES: Final = ("deadline_s", "within_s")
 _EXAMPLE: Final = '["/usr/local/lib/attached", "{name}"]'
 _SAYS: Final = (
     "Program that is asked whether a device is ready, and its arguments; no shell reads them. "

@@ -155,6 +155,13 @@ class Table(Form[T], Generic[T]):
 
     @override
     def read(self, value: object, cursor: Cursor) -> T | None:
+        if isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
+            header = _header(cursor)
+            cursor.say("is an array of tables", rule="it is one table", mend=f"write [{header}]")
+            # What is wrong in them is told all the same.
+            for number, each in enumerate(value[:ITEMS_LIMIT]):
+                self.read(each, cursor.at(number))
+            return None
         if not isinstance(value, Mapping):
             cursor.refuse(value, rule="it must be a table")
             return None
@@ -180,9 +187,10 @@ class Tables(Form["tuple[T, ...]"], Generic[T]):
     @override
     def read(self, value: object, cursor: Cursor) -> tuple[T, ...] | None:
         if isinstance(value, Mapping):
-            header = ".".join(str(step) for step in cursor.steps)
-            cursor.say("is one table", rule="it is an array", mend=f"write [[{header}]]")
-            value = [value]
+            cursor.say("is one table", rule="it is an array", mend=f"write [[{_header(cursor)}]]")
+            # As it is written there is no number in the way to its keys.
+            Table(self.kind).read(value, cursor)
+            return None
         if not isinstance(value, list):
             cursor.refuse(value, rule="it must be an array of tables")
             return None
@@ -194,6 +202,11 @@ class Tables(Form["tuple[T, ...]"], Generic[T]):
         items = tuple(item if item is not None else self.kind() for item in read)
         self.check(items, cursor)
         return items
+
+
+def _header(cursor: Cursor) -> str:
+    """What stands in the brackets of a header for this place."""
+    return ".".join(step for step in cursor.steps if isinstance(step, str))
 
 
 def _read_keys(

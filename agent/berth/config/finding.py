@@ -21,6 +21,8 @@ Steps: TypeAlias = tuple["str | int", ...]
 SHOWN_LIMIT: Final = 60
 """Longest excerpt of a value in a message, in characters."""
 
+_FOUR_DIGITS: Final = 0xFFFF
+
 
 @attrs.frozen(kw_only=True)
 class Finding:
@@ -154,7 +156,9 @@ def toml_text(value: object) -> str:
     if isinstance(value, Enum):
         return toml_text(value.value)
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        text = json.dumps(value, ensure_ascii=False)
+        # JSON leaves DEL, which TOML does not have, and what steers a terminal.
+        return text if text.isprintable() else "".join(map(_sign, text))
     if isinstance(value, Mapping):
         inside = ", ".join(f"{key} = {toml_text(item)}" for key, item in value.items())
         return f"{{ {inside} }}" if inside else "{}"
@@ -162,6 +166,13 @@ def toml_text(value: object) -> str:
         return f"[{', '.join(toml_text(item) for item in value)}]"
     plain = isinstance(value, int | float | date | time)
     return str(value) if plain else toml_text(str(value))
+
+
+def _sign(sign: str) -> str:
+    """A character as TOML has it in quotes."""
+    if sign.isprintable():
+        return sign
+    return f"\\u{ord(sign):04x}" if ord(sign) <= _FOUR_DIGITS else f"\\U{ord(sign):08x}"
 
 
 def _dotted(steps: Steps) -> str:

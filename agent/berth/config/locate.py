@@ -7,13 +7,12 @@ A place that it cannot name for certain is left out, and messages then do withou
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any
 
-from berth.config.document import DEPTH_LIMIT
+from berth.config.document import DEPTH_LIMIT, parse
 from berth.config.finding import Spot, Steps, lookup
 
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)+")
@@ -38,9 +37,8 @@ def scan(text: str, document: Mapping[str, Any]) -> dict[Steps, Spot]:
     """
     scanner = _Scanner(text)
     scanner.run()
-    return {
-        steps: spot for steps, spot in scanner.spots.items() if lookup(steps, document) is not None
-    }
+    spots = {**scanner.implied, **scanner.spots}
+    return {steps: spot for steps, spot in spots.items() if lookup(steps, document) is not None}
 
 
 def line_of(steps: Steps, spots: Mapping[Steps, Spot]) -> int | None:
@@ -52,10 +50,16 @@ def line_of(steps: Steps, spots: Mapping[Steps, Spot]) -> int | None:
 
 
 class _Scanner:
-    """Where the scan has got to; every step of it consumes text or ends the scan."""
+    """Where the scan has got to; every step of it consumes text or ends the scan.
+
+    Attributes:
+        spots: What is written.
+        implied: Tables by the first header that only names them on the way to another.
+    """
 
     def __init__(self, text: str) -> None:
         self.spots: dict[Steps, Spot] = {}
+        self.implied: dict[Steps, Spot] = {}
         self._text = text
         self._at = 0
         self._breaks = [found.start() for found in re.finditer("\n", text)]
@@ -71,7 +75,7 @@ class _Scanner:
                 table = self._array_header()
             elif self._take("["):
                 line = self._line()
-                table = self._resolve(self._key())
+                table = self._resolve(self._key(), line)
                 self._note(table, line)
                 self._take("]")
             else:
@@ -83,7 +87,7 @@ class _Scanner:
     def _array_header(self) -> Steps:
         line = self._line()
         *parents, name = self._key() or ("",)
-        array = (*self._resolve(tuple(parents)), name)
+        array = (*self._resolve(tuple(parents), line), name)
         number = self._last_item.get(array, -1) + 1
         self._last_item[array] = number
         self._note(array, line)
@@ -91,11 +95,12 @@ class _Scanner:
         self._take("]]")
         return (*array, number)
 
-    def _resolve(self, names: tuple[str, ...]) -> Steps:
+    def _resolve(self, names: tuple[str, ...], line: int) -> Steps:
         """Names of a header as steps: a name of an array of tables means its last item."""
         steps: Steps = ()
         for name in names:
             steps = (*steps, name)
+            self.implied.setdefault(steps, Spot(line=line))
             if steps in self._last_item:
                 steps = (*steps, self._last_item[steps])
         return steps
@@ -173,12 +178,13 @@ class _Scanner:
 
 
 def _unquoted(name: str) -> str:
-    """A key without its quotes; an escape that JSON lacks leaves a name that no document has."""
+    """A key without its quotes; what no reader takes leaves a name that no document has."""
     if name.startswith("'"):
         return name[1:-1]
     if not name.startswith('"'):
         return name
     try:
-        return str(json.loads(name))
+        (key,) = parse(f"{name} = 0")
     except ValueError:
         return name
+    return key

@@ -1,6 +1,8 @@
 """The ``node_cost`` tables of groups: what each device costs the node of its own resources.
 
-Source: KC §9.6; ``IsNodeAllocatableResourceName`` of Kubernetes 1.37.2 for the names.
+Source: KC §9.6; ``IsNodeAllocatableResourceName`` of Kubernetes 1.37.2 for the names. Kubelet
+names huge pages by their size in the largest binary unit (``HugePageResourceName``), and a page of
+the kernel has a power of two of bytes.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ _RESOURCE: Final = re.compile(
     r"cpu|memory|ephemeral-storage|hugepages-(?P<page>[1-9][0-9]*[KMGT]i)"
 )
 _AMOUNT: Final = re.compile(r"([0-9]{1,16})(m|[kMGT]|[KMGT]i)?")
+_AMOUNTS: Final = ("device", "times", "pod", "container")
+_NEXT_UNIT: Final = 1024
 _MILLI: Final[Mapping[str, int]] = {
     "m": 1,
     "": 1000,
@@ -113,17 +117,44 @@ class Costs(Form["NodeCosts"]):
             keys = Table(CostKeys).read(raw, here)
             if keys is not None:
                 read[name] = keys.cost
-                if resource is not None and resource["page"]:
-                    _check_pages(keys, resource["page"], here)
+                if resource is not None:
+                    _check_units(name, raw, here)
+                    _check_pages(keys, resource["page"] or "", here)
         return read
 
 
+def _check_units(resource: str, raw: Mapping[str, object], cursor: Cursor) -> None:
+    """CPUs are counted by thousandths, and bytes whole."""
+    is_cpu, at_fault = resource == "cpu", frozenset(cursor.at_fault())
+    for name in _AMOUNTS:
+        text = raw.get(name) if name not in at_fault else None
+        found = _AMOUNT.fullmatch(text) if isinstance(text, str) else None
+        suffix = found[2] if found else None
+        if suffix and is_cpu != (suffix == "m"):
+            cursor.at(name).refuse(
+                text,
+                rule='CPUs are whole or thousandths, such as "2" or "500m"'
+                if is_cpu
+                else 'bytes are whole, such as "1048576" or "64Mi"',
+            )
+
+
 def _check_pages(keys: CostKeys, page: str, cursor: Cursor) -> None:
-    """Huge pages are had whole."""
+    """Huge pages are of a size that a kernel can have, and had whole."""
     size_milli = _amount(page)
+    if size_milli is None:
+        return
+    number = int(page[:-2])
+    if number & (number - 1) or number >= _NEXT_UNIT:
+        # hugepages-2048Ki is the size of a page, and no name that kubelet gives it.
+        cursor.say(
+            "is no size of a huge page",
+            rule="it is a power of two in its largest unit, such as hugepages-2Mi or hugepages-1Gi",
+        )
+        return
     for name in ("device", "pod", "container"):
         amount = getattr(keys, name)
-        if amount is not None and size_milli is not None and amount % size_milli:
+        if amount is not None and amount % size_milli:
             cursor.at(name).say(
                 "is no whole number of pages",
                 rule=f"a page has {page}",

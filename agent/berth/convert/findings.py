@@ -19,9 +19,8 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from berth.config.forms import Text, is_number, listed
-from berth.errors import ConfigError
+from berth.errors import ConfigError, printable
 from berth.model.jsontext import duplicates
-from berth.model.names import printable
 
 T = TypeVar("T")
 

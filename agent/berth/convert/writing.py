@@ -8,7 +8,7 @@ from typing import Final
 
 from berth.config.finding import toml_text
 from berth.convert.draft import Draft, Line
-from berth.model.names import printable
+from berth.errors import printable
 
 WIDTH: Final = 100
 """Longest line, in characters, where that can be had."""
@@ -47,6 +47,7 @@ def _group(draft: Draft) -> str:
 
 def _line(text: str, origin: str, column: int) -> Iterator[str]:
     """A line with its comment behind it, else above it."""
+    origin = printable(origin)
     beside = f"{text:{column}}  # {origin}"
     if len(beside) <= WIDTH:
         yield beside
@@ -57,7 +58,7 @@ def _line(text: str, origin: str, column: int) -> Iterator[str]:
 
 def _comment(text: str) -> list[str]:
     return textwrap.wrap(
-        text,
+        printable(text),
         WIDTH,
         initial_indent="# ",
         subsequent_indent="# ",

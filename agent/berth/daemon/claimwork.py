@@ -17,6 +17,7 @@ from berth.node.claims.ending import Ending, Ways
 from berth.node.claims.handout import Handout
 from berth.node.claims.recovery import Recovery
 from berth.node.claims.reservation import Reservation
+from berth.node.claims.restfile import RestFile
 from berth.node.claims.skipped import Skipped
 from berth.node.claims.status import ClaimStatus
 from berth.node.claims.unwaited import Unwaited
@@ -26,6 +27,7 @@ from berth.node.health.inquiry import Inquiry
 from berth.node.views import Troubles
 from berth.node.watches.readiness import ReadinessWatch
 from berth.readiness.demands import Demands
+from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
 
 
@@ -91,6 +93,7 @@ class ClaimWork:
             records=held.records,
             demands=self.demands,
             troubles=troubles,
+            kept=RestFile(Folder(config.node.state_dir)),
         )
         home = Ways(held.bindings, held.nics)
         self.ending = Ending(

@@ -13,12 +13,12 @@ import trio
 
 from berth.control import Event, Verb
 from berth.daemon.healthwork import HealthWork
-from berth.errors import ConfigError
+from berth.errors import ConfigError, printable
 from berth.health.finding import CODE_LIMIT, MESSAGE_LIMIT, cut
 from berth.health.verdict import Verdict
 from berth.model.device import Nic
 from berth.model.inventory import Inventory
-from berth.model.names import is_dns_label, printable, slug
+from berth.model.names import is_dns_label, slug
 from berth.model.peripheral import Peripheral
 from berth.node.views import health_view, verdict_entry
 from berth.runtime.latest import Latest

@@ -128,6 +128,7 @@ class Daemon:
         await self._parts.work.cdi.open()
         await self._parts.work.recovery.load()
         await self._parts.work.skipped.load()
+        await self._parts.work.waits.load()
         self._parts.want_claims()
         await self._parts.allotments.load()
         await self._parts.work.recovery.finish()

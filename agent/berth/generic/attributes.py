@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from berth.config.generic import GenericGroup
+from berth.errors import printable
 from berth.host.nodefacts import DevNode
 from berth.model.device import Attribute, Version
-from berth.model.names import printable
 
 TYPE: Final = "generic"
 """Value of the attribute ``type``, and the kind in CDI."""

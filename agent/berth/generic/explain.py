@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from berth.config.generic import GenericGroup
+from berth.errors import printable
 from berth.generic.matching import fit, refusal
 from berth.host.nodefacts import DevNode, NodeScan
-from berth.model.names import printable
 from berth.model.peripheral import Peripheral
 
 

@@ -12,10 +12,10 @@ from typing import Final
 
 import attrs
 
+from berth.errors import printable
 from berth.health.finding import Finding, Severity, cut
 from berth.host.nodefacts import AtPath
 from berth.model.edits import DeviceNode, NodeType
-from berth.model.names import printable
 from berth.model.peripheral import ABSENT, Peripheral
 
 PROBE_FAILED: Final = "probe-failed"

@@ -20,8 +20,9 @@ from typing import Final
 
 import attrs
 
+from berth.errors import printable
 from berth.host.nodefacts import DEV, DevNode
-from berth.model.names import LABEL_LIMIT, device_name, printable
+from berth.model.names import LABEL_LIMIT, device_name
 
 INDEXES_LIMIT: Final = 4096
 """Most devices whose number in their group is remembered; those that are there always are."""

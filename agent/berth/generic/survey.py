@@ -15,6 +15,7 @@ from berth.config.finding import toml_text
 from berth.config.forms import listed
 from berth.config.generic import GenericGroup
 from berth.config.template import Template
+from berth.errors import printable
 from berth.generic.attributes import TYPE, attributes, neutral
 from berth.generic.edits import Given, Subject, admin_edits, edits, given
 from berth.generic.identity import (
@@ -32,7 +33,6 @@ from berth.generic.matching import Fit, fit, refusal
 from berth.host.nodefacts import DevNode, NodeScan
 from berth.model.device import Attribute, Capacity, Exclusion
 from berth.model.edits import Edits
-from berth.model.names import printable
 from berth.model.nodecost import NodeCosts
 from berth.model.peripheral import Door, Peripheral
 

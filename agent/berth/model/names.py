@@ -66,19 +66,6 @@ def device_name(prefix: str, text: str) -> str:
     return f"{whole[: LABEL_LIMIT - 9].rstrip('-')}-{digest}"
 
 
-def printable(text: str) -> str:
-    """``text`` for people and for JSON: what cannot be shown is escaped.
-
-    The kernel lets any bytes name a link but a few, so a name may hold what is no text at all, or
-    what a terminal takes for a command.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text
-    )
-
-
 def excerpt(text: str, *, limit: int = TEXT_LIMIT) -> str:
     """``text`` cut in the middle to ``limit`` characters: what matters stands at both ends.
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final, TextIO
 
-from berth.errors import BerthError, Faults
+from berth.errors import BerthError, Faults, printable
 from berth.runtime.streams import unheard
 
 WIDTH: Final = 100
@@ -48,13 +48,13 @@ class Report:
         return self._clock() - self._began
 
     def say(self, text: str = "") -> None:
-        """Print a line, or several.
+        """Print a line, or several; what is in them from outside steers no terminal.
 
         Raises:
             Unheard: It cannot be written; so say all that print.
         """
         try:
-            self._out.write(f"{text}\n")
+            self._out.writelines(f"{printable(line)}\n" for line in text.split("\n"))
             self._out.flush()
         except OSError as error:
             raise unheard(error) from error

@@ -119,6 +119,26 @@ async def test_nic_that_gets_no_carrier_in_time_is_given_up_for_another(stages: 
     await stage.pods.stop(running, stage.kubelet)
 
 
+async def test_nic_that_was_given_up_rests_on_when_the_daemon_was_killed(stages: Stages) -> None:
+    """Its taint is in the slices from before the kill until it is ready, without a break."""
+
+    stage = await offered(stages, within_s=2, rest_s=600)
+    pod = schedule(stage, "web")
+    await wait_told(stage, pod, FAILED, "True", "NotReadyInTime")
+    stage.api.delete(CLAIMS, "web", "default")
+
+    await stage.berthd.kill()
+    await stage.start()
+    with trio.move_on_after(3):
+        while True:
+            assert "taints" in stage.cluster.devices()[NIC]
+            await trio.sleep(0.05)
+    assert f"{NIC} was given up by a claim" in str((await ask(stage, "devices"))["warnings"])
+
+    await mend("nic0")
+    await until(lambda: "taints" not in stage.cluster.devices()[NIC])
+
+
 async def test_claim_that_goes_while_it_waits_leaves_nothing(stages: Stages) -> None:
     """Its device is free for the next one, which is told of from the beginning."""
 

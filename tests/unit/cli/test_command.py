@@ -16,10 +16,10 @@ from berth import __version__
 from berth.cli import command, holds
 from berth.cli.commands import COMMANDS
 from berth.cli.exits import Exit
-from berth.cli.output import Output, printable
+from berth.cli.output import Output
 from berth.cli.parsing import Command
 from berth.cli.wording import counted, duration, listed, tallied
-from berth.errors import ClaimError, ConfigError, Faults, HostError
+from berth.errors import ClaimError, ConfigError, Faults, HostError, printable
 from tests.unit.cli.conftest import Berth
 
 

@@ -65,6 +65,14 @@ def test_groups_are_read() -> None:
             bind = {{ when = "command", command = ["/up"] }}""",
             'bind.ungated is "prepare" with skip_node_operations "all": a pod whose claim nobody',
         ),
+        (
+            f"""{MODEM}bind = {{ when = "command", command = ["/up"], deadline_s = 61 }}""",
+            "bind comes to deadline_s = 61 with within_s = 60: the command must be allowed no",
+        ),
+        (
+            f"""{MODEM}bind = {{ when = "command", command = ["/up"], within_s = 9 }}""",
+            "write deadline_s = 9 or less, or a larger within_s",
+        ),
     ],
 )
 def test_fault_is_told(tmp_path: Path, text: str, told: str) -> None:
@@ -73,6 +81,14 @@ def test_fault_is_told(tmp_path: Path, text: str, told: str) -> None:
     (fault,) = faults(check_text(tmp_path, text))
 
     assert told in fault
+
+
+def test_deadline_of_no_command_is_no_matter(tmp_path: Path) -> None:
+    """A link is not asked."""
+
+    report = check_text(tmp_path, f'{NIC}bind = {{ when = "link-up", within_s = 9 }}')
+
+    assert faults(report) == []
 
 
 def test_bind_that_waits_for_nothing_is_warned_of(tmp_path: Path) -> None:

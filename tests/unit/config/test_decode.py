@@ -94,6 +94,13 @@ def test_keys_that_concern_each_other_are_checked_when_they_can_be(text: str, wo
     ("text", "words"),
     [
         ("engine = 3", ["engine is 3: it must be a table"]),
+        (
+            "[[engine]]\nxyz = 1\n[[engine]]",
+            [
+                "[[engine]] is an array of tables: it is one table; write [engine]",
+                "[[engine]] 1: xyz is unknown: the keys here are on and fuel",
+            ],
+        ),
         ("", ["lacks engine: it must be given: table"]),
         ("engine = {}\nwheel = 3", ["wheel is 3: it must be an array of tables"]),
         (

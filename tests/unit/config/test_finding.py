@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from berth.config.document import parse
 from berth.config.finding import SHOWN_LIMIT, Cursor, Spot, Steps, lookup, tell, toml_text
 from berth.config.match import PciPattern
 from berth.model.device import NicKind
@@ -86,6 +87,15 @@ def test_value_is_written_in_toml(value: object, text: str) -> None:
     """Defaults and values in messages can be copied into the file."""
 
     assert text == toml_text(value)
+
+
+@pytest.mark.parametrize("sign", ["\x7f", "\x9b", "\u202e", "\U000e0001", "\n", "\x1b"])
+def test_text_of_any_character_is_toml_that_steers_no_terminal(sign: str) -> None:
+    """It reads back as it was: DEL is none of TOML's characters, and JSON leaves it."""
+    text = toml_text(f"a{sign}b")
+
+    assert text.isprintable()
+    assert parse(f"key = {text}") == {"key": f"a{sign}b"}
 
 
 def test_value_is_shown_as_it_was_written_when_that_is_known() -> None:

@@ -109,6 +109,31 @@ def test_fault_in_a_group_names_its_number_and_name(tmp_path: Path) -> None:
     assert fault.endswith("; nearest is pf")
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("\n[[nic.group.bind]]\nwithin_s = 0\n", [2, 2, 2, 2, 3]),
+        ("\n[[generic.bind]]\nwithin_s = 0\n", [2, 2, 2, 2, 3]),
+        ("\n[[health.device.odd]]\na = 1\n", [2, 2, 2]),
+        ("\n[[nics.group]]\nname = 'a'\n", [2]),
+        ("\n[nik.group]\nname = 'a'\n", [2]),
+        ("[nic.group]\nmatch.name = 'a'\nname = 'a'\nmode = 'odd'\n", [1, 4]),
+        ("[[nic]]\n[[nic.group]]\nname = 'a'\nmatch.name = 'a'\nmode = 'odd'\n", [1, 5]),
+        (
+            "[[nic.group]]\nname='a'\nmatch.name='a'\n[[nic.group.bind]]\na=0\n[nic.group.odd.b]\n",
+            [4, 5, 6],
+        ),
+    ],
+)
+def test_fault_in_a_table_that_stands_elsewhere_than_it_should_has_its_line(
+    tmp_path: Path, text: str, lines: list[int]
+) -> None:
+    """An array in place of one table, one in place of an array, and a name on the way to one."""
+    told = faults(check_text(tmp_path, text))
+
+    assert [int(fault.split(":")[1]) for fault in told] == lines
+
+
 def test_load_gives_the_configuration(tmp_path: Path) -> None:
     """A good file, its path told by the operator."""
     path = tmp_path / "agent.toml"

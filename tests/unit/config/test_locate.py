@@ -52,6 +52,7 @@ f = []
         (("quoted key",), 3, '"a # b"'),
         (("node",), 5, ""),
         (("node", "lit.eral"), 9, "'''\n[no.table]\n'''"),
+        (("a",), 12, ""),
         (("a", "b"), 12, ""),
         (("a", "b", "list"), 13, ""),
         (("a", "b", "list", 0), 14, "1"),
@@ -59,11 +60,13 @@ f = []
         (("a", "b", "list", 2), 17, ""),
         (("a", "b", "list", 2, "x"), 17, "3"),
         (("a", "b", "list", 2, "y", "z"), 17, "4"),
+        (("nic",), 19, ""),
         (("nic", "group"), 19, ""),
         (("nic", "group", 0), 19, ""),
         (("nic", "group", 0, "name"), 20, '"one"'),
         (("nic", "group", 0, "match", "pf", 1), 21, '"b"'),
         (("nic", "group", 0, "match", "vendor"), 21, '"15b3"'),
+        (("nic", "group", 0, "deep"), 22, ""),
         (("nic", "group", 0, "deep", "er", "q"), 23, "1"),
         (("nic", "group", 1), 24, ""),
         (("nic", "group", 1, "match"), 25, ""),
@@ -89,11 +92,7 @@ def test_every_place_of_a_document_is_found() -> None:
     document = parse(TEXT)
     spots = scan(TEXT, document)
 
-    assert {steps for steps in _places(document, ()) if steps not in spots} <= {
-        ("a",),  # a table that is only named in the header of another
-        ("nic",),
-        ("nic", "group", 0, "deep"),
-    }
+    assert {steps for steps in _places(document, ()) if steps not in spots} == set()
 
 
 def _places(value: Any, steps: Steps) -> set[Steps]:
@@ -136,13 +135,25 @@ def test_scan_ends_where_nesting_is_too_deep(text: str) -> None:
     assert spots["a",].line == 1
 
 
-def test_key_with_an_escape_that_json_lacks_has_no_line() -> None:
-    """Such a key is legal, rare, and left out."""
+def test_key_with_an_escape_that_json_lacks_has_its_line() -> None:
+    """Such a key is legal, and rare."""
     text = 'a = 1\n"\\U0001F600" = 2\nb = 3'
 
     assert {steps: spot.line for steps, spot in scan(text, parse(text)).items()} == {
         ("a",): 1,
+        ("\N{GRINNING FACE}",): 2,
         ("b",): 3,
+    }
+
+
+def test_table_has_the_line_of_its_own_header_before_that_of_one_below() -> None:
+    """TOML lets the header of an outer table follow."""
+    text = "[a.b]\n[a]\nc = 1"
+
+    assert {steps: spot.line for steps, spot in scan(text, parse(text)).items()} == {
+        ("a",): 2,
+        ("a", "b"): 1,
+        ("a", "c"): 3,
     }
 
 

@@ -51,6 +51,14 @@ def test_costs_are_read_in_thousandths() -> None:
         ({"hugepages-2M": {"pod": "2Mi"}}, "such as hugepages-2Mi"),
         ({"hugepages-2Mi": {"pod": "3Mi"}}, "is no whole number of pages: a page has 2Mi"),
         ({"hugepages-1Gi": {"device": "512Mi"}}, "is no whole number of pages: a page has 1Gi"),
+        ({"hugepages-3Mi": {"device": "3Mi"}}, "is no size of a huge page: it is a power of two"),
+        ({"hugepages-2048Ki": {"device": "2Mi"}}, "in its largest unit, such as hugepages-2Mi"),
+        ({"hugepages-2Mi": {"device": "2097152000m"}}, 'is "2097152000m": bytes are whole'),
+        ({"memory": {"device": "100m"}}, 'is "100m": bytes are whole, such as "1048576" or "64Mi"'),
+        ({"memory": {"capacity": "slots", "times": "1500m"}}, 'is "1500m": bytes are whole'),
+        ({"ephemeral-storage": {"container": "100m"}}, 'is "100m": bytes are whole'),
+        ({"cpu": {"pod": "1G"}}, 'is "1G": CPUs are whole or thousandths, such as "2" or "500m"'),
+        ({"cpu": {"container": "1Ki"}}, 'is "1Ki": CPUs are whole or thousandths'),
     ],
 )
 def test_cost_that_says_nothing_sound_is_refused(table: object, said: str) -> None:
@@ -59,6 +67,23 @@ def test_cost_that_says_nothing_sound_is_refused(table: object, said: str) -> No
     _, found = read_value(COSTS, table)
 
     assert any(said in each for each in found)
+
+
+def test_amount_that_is_none_is_one_fault() -> None:
+    """Its unit is no second one."""
+
+    _, said = read_value(COSTS, {"memory": {"device": "0m"}})
+
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("page", ["64Ki", "2Mi", "32Mi", "512Mi", "1Gi", "16Gi"])
+def test_sizes_of_pages_that_kernels_have_are_read(page: str) -> None:
+    """Of x86, of ARM with each base page, of POWER."""
+
+    _, said = read_value(COSTS, {f"hugepages-{page}": {"device": page}})
+
+    assert said == []
 
 
 def test_amount_of_bytes_may_be_written_out() -> None:

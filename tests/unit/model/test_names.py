@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.model.names import LABEL_LIMIT, device_name, is_dns_label, printable
+from berth.errors import printable
+from berth.model.names import LABEL_LIMIT, device_name, is_dns_label
 
 
 @pytest.mark.parametrize(

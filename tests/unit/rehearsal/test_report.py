@@ -85,3 +85,15 @@ def test_compact_json_says_the_same() -> None:
 
     assert json.loads(text) == value
     assert '"b": {"string": "x  y"}' in text
+
+
+def test_words_of_others_steer_no_terminal() -> None:
+    """Claims of the operator, the log of the daemon, errors of the kernel."""
+
+    report, out, _ = page()
+    report.say("one\x1b[2J\ntwo\x9b")
+    report.quote("three\u202e")
+    report.stage("ready", "four\x07")
+
+    assert all(line.isprintable() for line in out.getvalue().splitlines())
+    assert out.getvalue().count("\n") == 4

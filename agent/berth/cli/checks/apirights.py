@@ -11,17 +11,21 @@ configs/kubernetes/rbac.yaml.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import attrs
 
 from berth.cli.checks.line import Level, Line
 from berth.cli.checks.machine import Machine
+from berth.cli.wording import listed
+from berth.config.schema import Config
+from berth.config.skip import Skip
 from berth.errors import KubeError
 from berth.kube import fields
 from berth.kube.api import Identity
 from berth.kube.client import KubeClient, Request
+from berth.readiness.demands import Demands, is_left_out
 
 TOPIC: Final = "API server"
 
@@ -39,19 +43,40 @@ class Right:
     Attributes:
         verb: Of Kubernetes.
         resource: With its subresource behind a slash.
-        loss: What does not work without it.
+        loss: What does not work without it, or what gives that for a configuration; nothing where
+            nobody needs the right.
         by_name: A node has it for what is its own alone.
+        mend: How to get it.
     """
 
     verb: str
     resource: str
-    loss: str
+    loss: str | Callable[[Config], str]
     group: str = "resource.k8s.io"
     level: Level = Level.FAULT
     by_name: bool = True
+    mend: str = "kubectl apply -f configs/kubernetes/rbac.yaml, or give their user what it grants"
+
+    def lost(self, config: Config) -> str:
+        """What does not work without it; empty where nobody needs it."""
+        return self.loss if isinstance(self.loss, str) else self.loss(config)
 
     def __str__(self) -> str:
         return f"{self.verb} {self.resource}"
+
+
+def _lost_unseen(config: Config) -> str:
+    """What comes of groups for which all claims have to be seen, where they are not."""
+    skipped = [one.name for one in config.generic if one.skip_node_operations is not Skip.NONE]
+    binds = Demands.of(config).groups
+    left_out = [name for (_, name), bind in binds.items() if is_left_out(bind)]
+    unasked = [name for (_, name), bind in binds.items() if not is_left_out(bind)]
+    parts = (
+        skipped and f"skip_node_operations of {listed(skipped)} is not in force",
+        unasked and f"pods are bound before devices of {listed(unasked)} are ready",
+        left_out and f"devices of {listed(left_out)} are not offered",
+    )
+    return "; ".join(part for part in parts if part)
 
 
 RIGHTS: Final = (
@@ -67,6 +92,19 @@ RIGHTS: Final = (
         )
     ),
     Right(verb="get", resource="resourceclaims", loss="no claim is prepared"),
+    # No field of a claim can be selected, so that nobody has these for his own claims alone.
+    *(
+        Right(
+            verb=verb,
+            resource="resourceclaims",
+            loss=_lost_unseen,
+            level=Level.WARNING,
+            by_name=False,
+            mend="use a service account with what configs/kubernetes/rbac.yaml grants; a node's "
+            "own credentials can never see all claims",
+        )
+        for verb in ("list", "watch")
+    ),
     Right(
         verb="get",
         resource="nodes",
@@ -95,13 +133,14 @@ def check_rights(machine: Machine) -> Iterator[Line]:
     rights = machine.api.rights if machine.api is not None else None
     if not rights:
         return
-    lacking = [right for right in RIGHTS if rights.get(str(right)) is False]
+    config = machine.config
+    lacking = [right for right in RIGHTS if rights.get(str(right)) is False and right.lost(config)]
     for right in lacking:
         yield Line(
             topic=TOPIC,
             level=right.level,
-            text=f"these credentials may not {right}: {right.loss}",
-            mend="kubectl apply -f configs/kubernetes/rbac.yaml, or give their user what it grants",
+            text=f"these credentials may not {right}: {right.lost(config)}",
+            mend=right.mend,
         )
     if not lacking:
         text = "these credentials have the rights that were asked for"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from berth.cli.picture import containers, nodes
-from berth.cli.picture.owners import Owner, owners_of
+from berth.cli.picture.owners import Owner, Owners, owners_of
 from berth.cli.picture.svg import Canvas, cut
 from berth.cli.picture.theme import GAP, MARGIN, STYLE, WIDTH
 from berth.cli.wording import counted
@@ -32,20 +32,20 @@ def draw(answer: Mapping[str, Any]) -> str:
         containers.draw_card(canvas, owner, x=x, y=y, width=width, height=height)
 
     bottom = _place(cards, _TOP, height_of=nodes.height_of, draw_one=draw_node)
-    if owners:
+    if owners.all:
         canvas.write(MARGIN, bottom + 26, "Containers", role="head")
         bottom += 40
-    bottom = _place(owners, bottom, height_of=containers.height_of, draw_one=draw_container)
+    bottom = _place(owners.all, bottom, height_of=containers.height_of, draw_one=draw_container)
     return canvas.document(WIDTH, bottom + MARGIN - GAP, title=f"Topology of {title}", style=STYLE)
 
 
-def _summary(answer: Mapping[str, Any], owners: Sequence[Owner]) -> str:
+def _summary(answer: Mapping[str, Any], owners: Owners) -> str:
     parts = (
         counted(len(answer["numa"]), "NUMA node"),
         counted(sum(len(node["cpus"]) for node in answer["numa"]), "CPU"),
         counted(len(answer["devices"]), "device"),
-        f"{counted(len(owners), 'container')} with something of their own"
-        if len(owners) != 1
+        f"{counted(len(owners.all), 'container')} with something of their own"
+        if len(owners.all) != 1
         else "1 container with something of its own",
     )
     return " · ".join(parts)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from berth.cli.picture.owners import Owner
+from berth.cli.picture.owners import Owners
 from berth.cli.picture.svg import Canvas, cut
 from berth.cli.picture.theme import PAD
 from berth.cli.wording import counted, memory_size
@@ -59,7 +59,7 @@ def height_of(card: Card, width: int) -> int:
 
 
 def draw_card(
-    canvas: Canvas, card: Card, owners: Sequence[Owner], *, x: int, y: int, width: int, height: int
+    canvas: Canvas, card: Card, owners: Owners, *, x: int, y: int, width: int, height: int
 ) -> None:
     """Draw one card."""
     canvas.box(x, y, width, height, role="card")
@@ -86,13 +86,13 @@ def _per_row(width: int) -> int:
 
 
 def _draw_cpus(
-    canvas: Canvas, cpus: Sequence[int], owners: Sequence[Owner], *, x: int, y: int, width: int
+    canvas: Canvas, cpus: Sequence[int], owners: Owners, *, x: int, y: int, width: int
 ) -> int:
     """Draw a cell for each CPU, in its owner's colour; gives where they end."""
     for place, cpu in enumerate(cpus):
         line, column = divmod(place, _per_row(width))
         left, top = x + column * STEP, y + line * STEP
-        having = [owner for owner in owners if cpu in owner.entry["cpus"]]
+        having = owners.of_cpu(cpu)
         tip = f"CPU {cpu}: {', '.join(owner.name for owner in having) or 'shared'}"
         fill = having[0].colour if having else ""
         canvas.box(left, top, CELL, CELL, role="cpu", fill=fill, tip=tip)
@@ -123,7 +123,7 @@ def _draw_root(
     canvas: Canvas,
     root: str,
     devices: Sequence[Mapping[str, Any]],
-    owners: Sequence[Owner],
+    owners: Owners,
     *,
     x: int,
     y: int,
@@ -144,7 +144,7 @@ def _draw_root(
 def _draw_device(
     canvas: Canvas,
     device: Mapping[str, Any],
-    owners: Sequence[Owner],
+    owners: Owners,
     *,
     x: int,
     y: int,
@@ -153,11 +153,10 @@ def _draw_device(
     holders = ", ".join((*device["containers"], *device["held_by"])) or "nobody has it"
     canvas.box(x, y, width, ROW - 4, role="row", tip=f"{device['name']}: {holders}")
     left = x + 6
-    for owner in owners:
-        if owner.name in device["containers"]:
-            canvas.box(left, y + 3, 22, 18, role="badge", fill=owner.colour, tip=owner.name)
-            canvas.write(left + 11, y + 16, str(owner.number), role="on", anchor="middle")
-            left += 26
+    for owner in owners.of_device(device):
+        canvas.box(left, y + 3, 22, 18, role="badge", fill=owner.colour, tip=owner.name)
+        canvas.write(left + 11, y + 16, str(owner.number), role="on", anchor="middle")
+        left += 26
     told = " · ".join(_told(device))
     room = x + width - 8 - left
     told = cut(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -34,12 +35,40 @@ class Owner:
         return COLOURS[(self.number - 1) % len(COLOURS)]
 
 
+@attrs.frozen(eq=False, slots=False)
+class Owners:
+    """All of them, found by what they have: a node can have thousands, and more devices."""
+
+    all: tuple[Owner, ...]
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Owner]:
+        return {owner.name: owner for owner in self.all}
+
+    @cached_property
+    def _by_cpu(self) -> Mapping[int, list[Owner]]:
+        found: dict[int, list[Owner]] = {}
+        for owner in self.all:
+            for cpu in owner.entry["cpus"]:
+                found.setdefault(cpu, []).append(owner)
+        return found
+
+    def of_device(self, device: Mapping[str, Any]) -> list[Owner]:
+        """Who has a device, by number."""
+        names = filter(self._by_name.__contains__, device["containers"])
+        return sorted(map(self._by_name.__getitem__, names), key=lambda owner: owner.number)
+
+    def of_cpu(self, cpu: int) -> Sequence[Owner]:
+        """Who has a CPU, by number."""
+        return self._by_cpu.get(cpu, ())
+
+
 def has_something(container: Mapping[str, Any]) -> bool:
     """Whether a container has CPUs, memory or devices that not every other has too."""
     return bool(container["cpus"] or container["memory"] or container["devices"])
 
 
-def owners_of(pods: Iterable[Mapping[str, Any]]) -> tuple[Owner, ...]:
+def owners_of(pods: Iterable[Mapping[str, Any]]) -> Owners:
     """Every container that has something, numbered."""
     found = [
         (f"{pod['namespace']}/{pod['name']}", container)
@@ -47,6 +76,8 @@ def owners_of(pods: Iterable[Mapping[str, Any]]) -> tuple[Owner, ...]:
         for container in pod["containers"]
         if has_something(container)
     ]
-    return tuple(
-        Owner(number=number, pod=pod, entry=entry) for number, (pod, entry) in enumerate(found, 1)
+    return Owners(
+        tuple(
+            Owner(number=number, pod=pod, entry=each) for number, (pod, each) in enumerate(found, 1)
+        )
     )

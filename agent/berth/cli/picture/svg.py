@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from berth.cli.output import printable
+from berth.errors import printable
 
 _CUT: Final = "…"
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
+from berth.errors import printable
 from berth.health.finding import Finding, Severity, cut
-from berth.model.names import printable
 
 
 @attrs.frozen(kw_only=True)

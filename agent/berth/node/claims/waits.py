@@ -6,7 +6,8 @@ asked, and what comes of it goes three ways: into the claim's status; into the s
 device that was given up is kept from claims for a while, since the scheduler would choose it again;
 and to those who ask why a pod does not start.
 
-All that a restart needs is in the claims themselves: their devices, and when they were given them.
+What a restart needs of claims is in them: their devices, and when they were given them. Those that
+were given up and still rest are noted on disk, or the scheduler would choose them again.
 
 Where claims are not heard of, or their statuses not written, nobody would ever bind such a pod.
 Then devices are offered without conditions, and the node waits when it prepares them, or they are
@@ -32,6 +33,7 @@ from berth.model.readiness import UNASKED, Answer, ready_type
 from berth.node.claims.allocations import Allocations
 from berth.node.claims.conditions import binding_conditions
 from berth.node.claims.marking import left_out, marked
+from berth.node.claims.resting import Kept, Resting
 from berth.node.claims.standing import Standing, standing
 from berth.node.claims.status import ClaimStatus, Key, now_text
 from berth.node.claims.unwaited import Asks
@@ -87,6 +89,7 @@ class Waits:
 
     Args:
         demands: What is waited for, by group.
+        kept: Keeps devices that rest over a restart.
         clock: Gives seconds since 1970.
 
     Attributes:
@@ -106,9 +109,11 @@ class Waits:
         records: Records,
         demands: Latest[Demands],
         troubles: Troubles,
+        kept: Kept,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.rests: Latest[frozenset[str]] = Latest(frozenset())
+        self._resting = Resting(kept)
+        self.rests = self._resting.names
         self.able: Latest[bool | None] = Latest(None)
         self._driver = driver
         self._allocations = allocations
@@ -122,7 +127,6 @@ class Waits:
         self._clock = clock
         self._cases: dict[str, _Case] = {}
         self._noted: dict[str, str] = {}
-        self._until_s: dict[str, float] = {}
         self._listed = False
         self._asked = trio.Event()
         self._stirred = trio.Event()
@@ -155,6 +159,10 @@ class Waits:
         """Devices that are not to be offered now, by name, and why."""
         return left_out(inventory, self._demands.get()) if self.able.get() is False else {}
 
+    async def load(self) -> None:
+        """Take up what rested in the last life; nothing may be offered before."""
+        await self._resting.load(self._clock())
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Wait for devices until cancelled; started at once."""
         async with trio.open_nursery() as nursery:
@@ -170,6 +178,7 @@ class Waits:
             ):
                 nursery.start_soon(self._follow, news)
             nursery.start_soon(self._decide)
+            nursery.start_soon(self._resting.run)
             task_status.started()
             while True:
                 due_s = self._step()
@@ -223,7 +232,7 @@ class Waits:
             self._note(uid, None)
         self._cases = cases
         rested_s = self._rest(now_s)
-        self._asks.want(WHO, [*self._names_awaited(), *self._until_s])
+        self._asks.want(WHO, [*self._names_awaited(), *self.rests.get()])
         for uid, case in cases.items():
             self._status.tell_awaited(
                 case.claim.ref,
@@ -283,7 +292,7 @@ class Waits:
         )
         if after.given_up is not None and course.given_up is None:
             _log.warning("device is given up", device=device.device, reason=after.given_up.message)
-            self._until_s[device.device] = now_s + self._rest_s(device, inventory)
+            self._resting.begin(device.device, now_s + self._rest_s(device, inventory))
         return after
 
     def _answer(self, device: AllocatedDevice, inventory: Inventory) -> Answer | None:
@@ -323,13 +332,9 @@ class Waits:
     def _rest(self, now_s: float) -> float:
         """Let devices be offered again that are ready, or have rested; gives the next moment."""
         answers = self._asks.answers.get()
-        self._until_s = {
-            name: until_s
-            for name, until_s in self._until_s.items()
-            if until_s > now_s and not answers.get(name, UNASKED).ready
-        }
-        self.rests.set(frozenset(self._until_s))
-        return min(self._until_s.values(), default=math.inf)
+        return self._resting.settle(
+            now_s, is_ready=lambda name: answers.get(name, UNASKED).ready is True
+        )
 
     def _note(self, uid: str, case: _Case | None) -> None:
         """Have it known what a claim waits for."""

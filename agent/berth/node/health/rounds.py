@@ -19,13 +19,12 @@ from typing import Final
 import attrs
 import trio
 
-from berth.errors import BerthError
+from berth.errors import BerthError, printable
 from berth.health.finding import Finding, Severity, cut
 from berth.health.reports import Reports
 from berth.health.schedule import NO_ANSWER, Turn, due, no_answer, silent, wake_s
 from berth.health.terms import Terms
 from berth.model.meter import Tally, Timing
-from berth.model.names import printable
 from berth.runtime.logs import get_log
 
 PROBE_FAILED: Final = "probe-failed"

@@ -15,6 +15,7 @@ import attrs
 
 from berth.config.nic import NicTable
 from berth.config.nicgroup import Attach, NicGroup
+from berth.errors import printable
 from berth.model.device import (
     RESTORE_FAILED,
     RETURNING,
@@ -24,7 +25,7 @@ from berth.model.device import (
     NicKind,
     NicMode,
 )
-from berth.model.names import device_name, printable
+from berth.model.names import device_name
 from berth.model.nodecost import NodeCosts
 from berth.model.peripheral import Door, Peripheral
 from berth.nic.exclusion import Circumstances, exclude

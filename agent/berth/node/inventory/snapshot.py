@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
+from berth.errors import printable
 from berth.health.taints import FAULT, NO_SCHEDULE
 from berth.host.scan import HostScan
 from berth.model.device import RESTORE_FAILED, Exclusion, NicMode, Taint
 from berth.model.edits import DeviceNode
 from berth.model.inventory import Inventory
-from berth.model.names import printable
 from berth.model.peripheral import Peripheral
 from berth.nic.access import rdma_of
 from berth.nic.attributes import Subject
@@ -114,25 +114,36 @@ def judge(scan: HostScan, outlook: Outlook, memory: Memory) -> Snapshot:
             ),
             has_uplink=bool(around.uplinks),
         ),
-        facts={
-            one.name: device_facts(
-                one.found, one.group, topology, uplink=around.uplinks.get(_index(one.found), "")
-            )
-            for one in seen
-            if one.group is not None
-            and (one.found.link is not None or one.group.mode is NicMode.VFIO)
-        },
+        facts=_facts(seen, topology, around.uplinks),
         homes={one.name: home for one in seen if (home := home_of(one.found)) is not None},
         hardware_addrs=hardware_addrs(
             topology, {_index(one.found): one.found.identity for one in seen}
         ),
         memory=_remember(seen, memory),
-        rdma={
-            one.name: nodes
-            for one in seen
-            if one.group is not None and (nodes := rdma_of(one.found, one.group, scan.nodes).nodes)
-        },
+        rdma=_rdma(seen, scan),
     )
+
+
+def _facts(
+    seen: Sequence[Sighting], topology: Topology, uplink_paths: Mapping[int, str]
+) -> Mapping[str, DeviceFacts]:
+    """What a claim's settings are judged by, for NICs that a claim could get at all."""
+    return {
+        one.name: device_facts(
+            one.found, one.group, topology, uplink=uplink_paths.get(_index(one.found), "")
+        )
+        for one in seen
+        if one.group is not None and (one.found.link is not None or one.group.mode is NicMode.VFIO)
+    }
+
+
+def _rdma(seen: Sequence[Sighting], scan: HostScan) -> Mapping[str, tuple[DeviceNode, ...]]:
+    """Nodes of RDMA devices that go with NICs into a pod."""
+    return {
+        one.name: nodes
+        for one in seen
+        if one.group is not None and (nodes := rdma_of(one.found, one.group, scan.nodes).nodes)
+    }
 
 
 def _alone(held: Mapping[str, Holding], outlook: Outlook) -> Mapping[str, str]:

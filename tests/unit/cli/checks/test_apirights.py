@@ -17,6 +17,7 @@ from berth.errors import KubeError
 from berth.kube.api import Identity
 from berth.kube.client import Request
 from tests.unit.cli.checks.tree import told
+from tests.unit.config.reading import read_table
 
 RBAC = Path(__file__).parents[4] / "configs/kubernetes/rbac.yaml"
 FIGURES = """\
@@ -86,7 +87,11 @@ async def test_rights_of_kubelet() -> None:
     server = Server()
     await ask_rights(server, identity("kubelet"))  # type: ignore[arg-type]  # answers alike
 
-    assert server.asked == ["create resourceslices"]
+    assert server.asked == [
+        "create resourceslices",
+        "list resourceclaims",
+        "watch resourceclaims",
+    ]
 
 
 async def test_rights_that_nobody_tells() -> None:
@@ -121,6 +126,43 @@ def test_rights_that_are_lacking() -> None:
         ),
     ]
     assert all("rbac.yaml" in line.mend for line in lines)
+
+
+MODEM = '[[generic]]\nname = "modem"\nmatch.path = ["/dev/ttyUSB*"]\n'
+COMMAND = 'bind = { when = "command", command = ["/up"]'
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [
+        ("", ""),
+        (MODEM, ""),
+        (
+            f'{MODEM}skip_node_operations = "unprepare"',
+            "skip_node_operations of modem is not in force",
+        ),
+        (f"{MODEM}{COMMAND} }}", "pods are bound before devices of modem are ready"),
+        (f'{MODEM}{COMMAND}, ungated = "leave-out" }}', "devices of modem are not offered"),
+    ],
+)
+def test_right_to_see_claims_is_missed_by_groups_that_need_it(text: str, lost: str) -> None:
+    """Who has no such group lacks nothing; the others are told what comes of theirs."""
+    config, _ = read_table(Config, text)
+    assert config is not None
+    rights = {
+        str(right): right.resource != "resourceclaims" or right.verb == "get" for right in RIGHTS
+    }
+    lines = list(check_rights(Machine(config=config, api=ApiLook(rights=rights))))
+
+    assert told(lines) == (
+        [
+            ("warning", f"these credentials may not list resourceclaims: {lost}"),
+            ("warning", f"these credentials may not watch resourceclaims: {lost}"),
+        ]
+        if lost
+        else [("ok", "these credentials have the rights that were asked for")]
+    )
+    assert all("service account" in line.mend for line in lines if lost)
 
 
 async def test_features_by_the_servers_figures() -> None:

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
 import yaml
 
 from berth.nic.config import resolve
 from berth.nic.config.fields import FIELDS
 from tests.unit.nic.config.claims import FAST, NIC, claim_of, entry, nic_result, targets_of
 from tools import claim_reference
+from tools.page import make
 
 
 def test_page_when_compared_with_the_table() -> None:
     """The page on disk is the one that the table of fields makes."""
 
-    assert claim_reference.main(["--check"]) == 0
-
-
-def test_page_when_not_current(
-    tmp_path: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A page that is absent or old is a finding, and writing it anew mends that."""
-
-    page = claim_reference.PAGE.__class__(str(tmp_path)) / "page.md"
-    monkeypatch.setattr(claim_reference, "PAGE", page)
-
-    assert claim_reference.main(["--check"]) == 1
-    page.write_text("old")
-    assert claim_reference.main(["--check"]) == 1
-    assert capsys.readouterr().err.count("is not current: run tools/claim_reference.py") == 2
-    assert claim_reference.main([]) == 0
-    assert claim_reference.main(["--check"]) == 0
+    assert make(claim_reference.PAGE, claim_reference.page, ["--check"]) == 0
 
 
 def test_page_when_searched_for_a_field() -> None:

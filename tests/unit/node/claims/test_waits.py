@@ -173,6 +173,34 @@ async def test_second_allocation_of_a_claim_begins_anew(
     assert scene.told()[FAST] == WAITING
 
 
+async def test_device_rests_on_over_a_restart(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Its taint goes neither with the process nor with a server that is not there at once."""
+
+    before = Scene()
+    await nursery.start(before.waits.run)
+    before.hear(awaited())
+    before.asks.tell(nic_fast_0=DOWN)
+    await trio.sleep(61)
+    assert before.kept.until_s == {FAST: before.now_s() + 299}
+
+    scene = Scene(kept=before.kept)
+    await scene.waits.load()
+    assert scene.waits.rests.get() == {FAST}
+    (marked,) = (one for one in scene.waits.mark(scene.inventory.get()).devices if one.taints)
+    assert (marked.name, marked.taints[0].key) == (FAST, "berth.dev/not-ready")
+
+    await nursery.start(scene.waits.run)
+    scene.hear()
+    await wait_all_tasks_blocked()
+    assert scene.asks.wanted[WHO] == scene.waits.rests.get() == {FAST}
+    scene.asks.tell(nic_fast_0=UP)
+    await wait_all_tasks_blocked()
+    assert (scene.waits.rests.get(), scene.kept.until_s) == (frozenset(), {})
+    nursery.cancel_scope.cancel()
+
+
 async def test_claim_that_was_given_its_device_long_ago_has_not_its_whole_time(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:

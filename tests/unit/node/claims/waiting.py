@@ -55,10 +55,33 @@ class Asks:
         self.answers.set({**self.answers.get(), **told})
 
 
+class Kept:
+    """A file of what rests, in memory.
+
+    Attributes:
+        until_s: What is in it.
+    """
+
+    def __init__(self) -> None:
+        self.until_s: Mapping[str, float] = {}
+
+    async def read(self, now_s: float) -> Mapping[str, float]:
+        """What is in it; old ones are sorted out by whoever reads the real file."""
+        await trio.lowlevel.checkpoint()
+        assert now_s
+        return self.until_s
+
+    async def write(self, until_s: Mapping[str, float]) -> None:
+        """Replace it."""
+        await trio.lowlevel.checkpoint()
+        self.until_s = until_s
+
+
 class Scene:
     """One node, its claims as the server has them, and what is told of them."""
 
-    def __init__(self, demands: Demands = DEMANDS) -> None:
+    def __init__(self, demands: Demands = DEMANDS, *, kept: Kept | None = None) -> None:
+        self.kept = kept or Kept()
         self.server = ClaimServer()
         self.asks = Asks()
         self.judge = Judge()
@@ -80,6 +103,7 @@ class Scene:
             records=self.records,
             demands=self.demands,
             troubles=self.troubles,
+            kept=self.kept,
             clock=self.now_s,
         )
 
