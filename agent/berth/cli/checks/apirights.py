@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
 from typing import Any, Final
 
 import attrs
@@ -100,8 +101,9 @@ RIGHTS: Final = (
             loss=_lost_unseen,
             level=Level.WARNING,
             by_name=False,
-            mend="use a service account with what configs/kubernetes/rbac.yaml grants; a node's "
-            "own credentials can never see all claims",
+            mend="use a service account with what configs/kubernetes/rbac.yaml grants; with a "
+            "node's own credentials claims are never all seen, and kubelet's PodResources names "
+            "no device for which it did not ask",
         )
         for verb in ("list", "watch")
     ),
@@ -135,12 +137,14 @@ def check_rights(machine: Machine) -> Iterator[Line]:
         return
     config = machine.config
     lacking = [right for right in RIGHTS if rights.get(str(right)) is False and right.lost(config)]
-    for right in lacking:
+    for (resource, lost), several in groupby(lacking, lambda one: (one.resource, one.lost(config))):
+        alike = tuple(several)
+        verbs = " or ".join(one.verb for one in alike)
         yield Line(
             topic=TOPIC,
-            level=right.level,
-            text=f"these credentials may not {right}: {right.lost(config)}",
-            mend=right.mend,
+            level=alike[0].level,
+            text=f"these credentials may not {verbs} {resource}: {lost}",
+            mend=alike[0].mend,
         )
     if not lacking:
         text = "these credentials have the rights that were asked for"

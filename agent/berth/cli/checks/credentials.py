@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from berth.cli.apiaccess import Access, find_access
-from berth.cli.checks.features import skipping
 from berth.cli.checks.line import Level, Line
 from berth.cli.checks.machine import Machine
-from berth.cli.wording import listed
 from berth.dra.nodename import choose_node
 from berth.errors import BerthError
 
@@ -43,22 +41,7 @@ def check_credentials(machine: Machine) -> Iterator[Line]:
             "written, since nodes have no right to",
             mend="a service account has it: configs/kubernetes/rbac.yaml",
         )
-        yield from _unseen(machine)
     yield _node(machine, access)
-
-
-def _unseen(machine: Machine) -> Iterator[Line]:
-    """What nobody knows by a node's rights: who holds a device for which kubelet did not ask."""
-    groups = skipping(machine.config)
-    if groups:
-        yield Line(
-            topic=TOPIC,
-            level=Level.WARNING,
-            text=f"skip_node_operations of {listed(groups)} is never in force with kubelet's own "
-            "credentials: a node may not see all claims, and kubelet's PodResources names a claim "
-            "that it did not have prepared without its devices",
-            mend="a service account sees them: configs/kubernetes/rbac.yaml",
-        )
 
 
 def _node(machine: Machine, access: Access) -> Line:

@@ -64,7 +64,7 @@ def check_features(machine: Machine) -> Iterator[Line]:
 
 def check_skips(machine: Machine) -> Iterator[Line]:
     """Whether kubelet can leave out the calls that groups let it leave out, and what keeps it."""
-    groups = skipping(machine.config)
+    groups = _skipping(machine.config)
     if not groups or not machine.config.dra.enabled:
         return
     gate, state = BY_KEY[SKIPS].gate, cluster_features(machine).of(SKIPS)
@@ -78,7 +78,7 @@ def check_skips(machine: Machine) -> Iterator[Line]:
         )
 
 
-def skipping(config: Config) -> tuple[str, ...]:
+def _skipping(config: Config) -> tuple[str, ...]:
     """The groups that let kubelet leave out calls."""
     return tuple(one.name for one in config.generic if one.skip_node_operations is not Skip.NONE)
 

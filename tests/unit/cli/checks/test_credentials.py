@@ -6,14 +6,9 @@ import base64
 import json
 from pathlib import Path
 
-import attrs
-
 from berth.cli.checks.credentials import check_credentials
 from berth.cli.checks.machine import Machine
-from berth.config.generic import GenericGroup
-from berth.config.genericmatch import GenericMatch
 from berth.config.schema import Config, NodeTable
-from berth.config.skip import Skip
 from berth.kube.sources import CredentialSettings
 from tests.unit.cli.checks.tree import told
 
@@ -59,20 +54,6 @@ def test_credentials_when_kubelets_are_found(tmp_path: Path) -> None:
         ),
         ("ok", "this is node worker-7, a name taken from the host name"),
     ]
-
-
-def test_credentials_that_see_no_claims_skip_no_calls(tmp_path: Path) -> None:
-    """Nobody else tells who holds a device for which kubelet did not ask."""
-
-    machine = machine_with(tmp_path / "kubelet.conf")
-    group = GenericGroup(
-        name="counted", match=GenericMatch(subsystem=("tty",)), skip_node_operations=Skip.ALL
-    )
-    machine = attrs.evolve(machine, config=attrs.evolve(machine.config, generic=(group,)))
-    level, text = told(check_credentials(machine))[2]
-
-    assert level == "warning"
-    assert "skip_node_operations of counted is never in force with kubelet's own" in text
 
 
 def test_credentials_when_they_name_the_node(tmp_path: Path) -> None:
