@@ -137,14 +137,16 @@ def sandboxes(site: Site) -> list[str]:
 
 
 def test_second_pod_of_a_claim_is_refused_on_each_kind_of_node(each_site: Site) -> None:
-    """Its container is not made, the first pod keeps the NIC, and the event names that pod."""
+    """It is not started, the first pod keeps the NIC, and the event names that pod."""
 
     site = each_site
     site.open()
     site.claim("uplink")
     first = site.run("first", "uplink")
 
-    told = site.create("second", "uplink").wait_event("Failed", "is used by pod first")
+    told = site.create("second", "uplink").wait_event(
+        REFUSED_BY[site.node.kind.name], "is used by pod first"
+    )
 
     assert f"claim {site.namespace}/uplink" in told
     assert first.links() == {"lo", "eth0", "net1"}

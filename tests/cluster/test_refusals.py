@@ -216,7 +216,7 @@ def test_second_pod_of_a_claim_is_refused_by_the_name_of_the_first(site: Site) -
     site.claim("uplink", config=[nic_config(addresses=[{"address": "192.0.2.10/24"}])])
     first = site.run("first", "uplink")
 
-    told = site.create("second", "uplink").wait_event("Failed")
+    told = site.create("second", "uplink").wait_event("FailedCreatePodSandBox")
 
     assert f"claim {site.namespace}/uplink: is used by pod first" in told
     assert "its NIC can be in one pod only; give each pod a claim of its own" in told

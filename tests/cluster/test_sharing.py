@@ -158,6 +158,6 @@ def test_nic_of_a_pod_group_is_in_the_pod_that_has_the_claim(alpha_site: Site) -
     assert "net1" in pod.wait_said("net1", container="first")
     other = PodView(site, "other")
     site.create("other", "uplink", **IN_GROUP)
-    assert "its NIC can be in one pod only" in other.wait_event("Failed")
+    assert "its NIC can be in one pod only" in other.wait_event("FailedCreatePodSandBox")
     pod.delete()
     site.api.wait(other.path, is_running, limit_s=60)

@@ -19,6 +19,7 @@ from berth.deviceplugin.plugin import PluginDoor
 from berth.deviceplugin.podresources import PodResources
 from berth.dra.health import HealthStreams
 from berth.dra.healthreport import Place, places_of
+from berth.dra.kubeletpods import KubeletPods
 from berth.dra.nodename import NodeChoice, choose_node
 from berth.dra.origin import pools_of
 from berth.dra.plugin import DraPlugin
@@ -34,6 +35,7 @@ from berth.metrics.hooks import MeteredHooks
 from berth.model.pod import Sandbox
 from berth.nic.config.group import policies_of
 from berth.node.claims.allocations import Allocations
+from berth.node.claims.sharers import Sharers
 from berth.node.gateway import Gateway
 from berth.node.health.inquiry import Inquiry
 from berth.node.plugin.allotments import Allotments
@@ -110,7 +112,7 @@ class Parts:
         pods = self.pods = PodResources(thread, root=config.kubelet.root)
         self.running = Running(ended=self._ended)
         self.books = self._bookkeeping(pods, boot_id)
-        self.hooks = self._hooks(pods)
+        self.hooks = self._hooks(pods, KubeletPods(thread, root=config.kubelet.root))
         self.metered_hooks = MeteredHooks(self.hooks)
         self.nri_losses = 0
         self.dra = DraPlugin(
@@ -203,7 +205,7 @@ class Parts:
             (device.result for record in self.held.records.all() for device in record.devices),
         )
 
-    def _hooks(self, pods: PodResources) -> PodHooks:
+    def _hooks(self, pods: PodResources, kubelet: KubeletPods) -> PodHooks:
         """Who answers the runtime when a pod comes and goes."""
         return PodHooks(
             self.work.claims,
@@ -213,6 +215,7 @@ class Parts:
             is_ending=self._is_ending,
             running=self.running,
             resources=ResourcePods(self.held.given, holders=self.held.holders, kubelet=pods),
+            sharers=Sharers(self.held.records.all, kubelet=kubelet, server=self.gateway),
         )
 
     def reload(self, config: Config) -> None:

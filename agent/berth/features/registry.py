@@ -196,6 +196,14 @@ FEATURES: Final = (
         test="test_nic_resources.py::test_pod_that_asks_by_its_limits_gets_its_nic_and_gives_it_back",
     ),
     Feature(
+        key="pods-api",
+        title="Kubelet's answer for one pod: which claims it has",
+        gate="PodsAPI",
+        stages=since(v1_36=_ALPHA, v1_37=_BETA),
+        parts=(Part.KUBELET,),
+        test="test_pod_groups.py::test_without_kubelets_word_the_api_server_tells",
+    ),
+    Feature(
         key="pod-level-managers",
         title="Pods whose CPUs and memory kubelet sets apart as a whole, and tells so",
         gate="PodLevelResourceManagers",

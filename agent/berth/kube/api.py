@@ -20,6 +20,7 @@ from berth.kube.status import DeviceStatus
 from berth.kube.taintrules import TaintRule
 from berth.model.allocation import AllocatedClaim
 from berth.model.claim import Claim, ClaimRef
+from berth.model.pod import PodClaims
 
 CALL_LIMIT_S: Final = 20.0
 """Longest time that one call may take, connecting and reading included."""
@@ -279,6 +280,16 @@ class KubeApi(Protocol):
 
         Raises:
             KubeError: 403 when the credentials may not read the pods of this node.
+        """
+
+    async def pod_claims(self, namespace: str, name: str, *, uid: str) -> PodClaims | None:
+        """The claims of a pod; ``None`` when there is none of that name and UID.
+
+        Kubelet's copy of a static pod has another UID than the pod that runs.
+
+        Raises:
+            KubeError: 403 when the credentials may not read the pods of this node, or (with a
+                node's, `NOT_RELATED`) the authorizer does not know yet that the pod is here.
         """
 
     async def server_version(self) -> ServerVersion:

@@ -34,6 +34,7 @@ from berth.kube.api import (
 from berth.kube.claims import claim_from_json, claim_ref_from_json
 from berth.kube.client import APPLY_PATCH, MERGE_PATCH, KubeClient, Request
 from berth.kube.credentials import Credentials
+from berth.kube.pods import is_ending, pod_claims_from_json
 from berth.kube.slices import Slice, slice_from_json, slice_json
 from berth.kube.sources import CredentialSettings, choose
 from berth.kube.status import DeviceStatus, claim_status_json, device_statuses
@@ -41,6 +42,7 @@ from berth.kube.taintrules import PATHS, TaintRule, taint_rule_from_json
 from berth.kube.watcher import Listed, Watcher, list_all
 from berth.kube.watching import WatchEvent
 from berth.model.claim import Claim, ClaimRef
+from berth.model.pod import PodClaims
 
 SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
 """Path of the slices' collection."""
@@ -82,6 +84,11 @@ async def open_server(settings: CredentialSettings) -> AsyncIterator[KubeServer]
 def claim_path(ref: ClaimRef) -> str:
     """Path of one claim."""
     return f"/apis/resource.k8s.io/v1/namespaces/{ref.namespace}/resourceclaims/{ref.name}"
+
+
+def pod_path(namespace: str, name: str) -> str:
+    """Path of one pod."""
+    return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
 class KubeServer:
@@ -248,14 +255,25 @@ class KubeServer:
 
     async def pod_is_ending(self, namespace: str, name: str, *, uid: str) -> bool:
         """Whether a pod is being deleted, has ended, or is gone already."""
-        request = Request(method="GET", path=f"/api/v1/namespaces/{namespace}/pods/{name}")
+        request = Request(method="GET", path=pod_path(namespace, name))
         try:
             value = await self._client.request(request)
         except KubeError as error:
             if error.status == 404 or error.reason == NOT_RELATED:
                 return True
             raise
-        return _decoded(request, lambda pod: _is_ending(pod, uid), value)
+        return _decoded(request, lambda pod: is_ending(pod, uid=uid), value)
+
+    async def pod_claims(self, namespace: str, name: str, *, uid: str) -> PodClaims | None:
+        """The claims of a pod; ``None`` when there is none of that name and UID."""
+        request = Request(method="GET", path=pod_path(namespace, name))
+        try:
+            value = await self._client.request(request)
+        except KubeError as error:
+            if error.status == 404:
+                return None
+            raise
+        return _decoded(request, lambda pod: pod_claims_from_json(pod, uid=uid), value)
 
     async def server_version(self) -> ServerVersion:
         """The version of the server that answers."""
@@ -359,16 +377,6 @@ def _node(value: Any) -> Node:
         ),
         kubelet_version=fields.text(fields.mapping(status, "nodeInfo"), "kubeletVersion"),
         declared=frozenset(fields.texts(status, "declaredFeatures")),
-    )
-
-
-def _is_ending(value: Any, uid: str) -> bool:
-    metadata = fields.mapping(value, "metadata")
-    phase = fields.text(fields.mapping(value, "status"), "phase")
-    return (
-        fields.text(metadata, "uid") != uid
-        or bool(fields.text(metadata, "deletionTimestamp"))
-        or phase in {"Succeeded", "Failed"}
     )
 
 

@@ -29,6 +29,7 @@ from berth.kube.taintrules import TaintRule
 from berth.metrics.words import result_of_write
 from berth.model.claim import Claim, ClaimRef
 from berth.model.meter import Tally, Timing
+from berth.model.pod import PodClaims
 
 _CLAIMS: Final = "resourceclaims"
 _SLICES: Final = "resourceslices"
@@ -154,6 +155,11 @@ class MeteredApi:
         """See `KubeApi`."""
         with self._request("get", "pods"):
             return await self._server.pod_is_ending(namespace, name, uid=uid)
+
+    async def pod_claims(self, namespace: str, name: str, *, uid: str) -> PodClaims | None:
+        """See `KubeApi`."""
+        with self._request("get", "pods"):
+            return await self._server.pod_claims(namespace, name, uid=uid)
 
     async def server_version(self) -> ServerVersion:
         """See `KubeApi`."""

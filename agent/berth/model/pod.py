@@ -6,7 +6,7 @@ of a dead one must not touch its successor.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 
 import attrs
@@ -41,6 +41,42 @@ class Sandbox:
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.name else self.id
+
+
+@attrs.frozen(kw_only=True)
+class PodClaims:
+    """The claims that a pod uses, whether or not a container of it refers to them.
+
+    Attributes:
+        group: The pod's PodGroup; empty when it is of none.
+        names: Names of ResourceClaims.
+        unresolved: The pod's own names of claims made from templates, where whoever told of the pod
+            did not tell which claims they are.
+    """
+
+    group: str = ""
+    names: frozenset[str] = frozenset()
+    unresolved: frozenset[str] = frozenset()
+
+    @classmethod
+    def resolve(
+        cls, group: str, entries: Iterable[tuple[str, str]], made: Mapping[str, str]
+    ) -> PodClaims:
+        """What a pod's object says.
+
+        Args:
+            group: Name of its PodGroup.
+            entries: Of each entry of ``spec.resourceClaims`` the pod's own name for it, and the
+                claim that it names; that is empty where it names a template.
+            made: Claims that were made from templates, by the pod's own names; empty for one of
+                which none was needed.
+        """
+        known = [(own, named or made.get(own)) for own, named in entries]
+        return cls(
+            group=group,
+            names=frozenset(name for _, name in known if name),
+            unresolved=frozenset(own for own, name in known if name is None),
+        )
 
 
 class ContainerState(Enum):

@@ -27,6 +27,7 @@ from berth.kube.slices import Slice
 from berth.kube.status import DeviceStatus
 from berth.kube.taintrules import TaintRule
 from berth.model.claim import Claim, ClaimRef
+from berth.model.pod import PodClaims
 from berth.runtime.backoff import BackOff
 from berth.runtime.latest import Latest
 
@@ -134,6 +135,10 @@ class Gateway:
     async def pod_is_ending(self, namespace: str, name: str, *, uid: str) -> bool:
         """See `KubeApi`."""
         return await self._now().pod_is_ending(namespace, name, uid=uid)
+
+    async def pod_claims(self, namespace: str, name: str, *, uid: str) -> PodClaims | None:
+        """See `KubeApi`."""
+        return await self._now().pod_claims(namespace, name, uid=uid)
 
     async def server_version(self) -> ServerVersion:
         """See `KubeApi`."""

@@ -1,9 +1,10 @@
 """What each pod and container event does, decided from records alone.
 
-A pod has its NICs by claims, which name it, or asked for them as resources; then kubelet is asked
-which they are (`berth.node.plugin.resourcepods`). It is known by its UID, or by the markers that
-are put into its containers' environment. No event prepares or frees anything: a sandbox that stops
-sends its NICs home, and they stay its pod's.
+A pod has its NICs by claims, which name it; of those that name another, or a PodGroup, kubelet is
+asked whether the pod has them too (`berth.node.claims.sharers`). Or it asked for them as resources,
+and kubelet is asked which they are (`berth.node.plugin.resourcepods`). It is known by its UID, or
+by the markers that are put into its containers' environment. No event prepares or frees anything: a
+sandbox that stops sends its NICs home, and they stay its pod's.
 
 A container is made only if every NIC of its pod is in the pod's namespace, looked up there; so a
 pod that started while we were away, or whose hook failed, never runs silently without its device.
@@ -15,24 +16,23 @@ Source: NC §5, §6, §8, §10; network.md §4.3, §4.4.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Final
 
 import trio
 
 from berth.errors import BerthError, ClaimError
 from berth.model.pod import Adjustment, Container, ContainerState, Sandbox
-from berth.nic.record import SandboxRef
 from berth.node.claims.handout import marked_claims
 from berth.node.claims.status import now_text
 from berth.node.holders.nicholders import NicHolder
 from berth.node.plugin.running import Running
-from berth.node.records.given import Given
 from berth.node.records.record import ClaimRecord
 from berth.node.views.troubles import Trouble, Troubles
 from berth.nri.handlers import Turn
 from berth.nri.isolation import Isolation
 from berth.nri.presence import is_lacking, reference, users
+from berth.nri.sources import Arrivals, PreparedClaims, ResourcePods, SharingPods
 from berth.nri.versions import leaks_failed_sandboxes
 from berth.runtime.logs import get_log
 from berth.runtime.threads import Decision
@@ -43,65 +43,14 @@ RESERVE_S: Final = 0.1
 ASK_PART: Final = 0.5
 """Part of a hook's time in which the API server may be asked who uses a claim."""
 
+LEARN_PART: Final = 0.4
+"""Part of a hook's time in which it may be asked whether a pod has a claim that others have too."""
+
 LATE_ATTACH_S: Final = 20.0
 """Time for a pod that started while we were away: nobody's hook waits for it."""
 
 _RUNNING: Final = frozenset({ContainerState.CREATED, ContainerState.RUNNING, ContainerState.PAUSED})
 _log = get_log(__name__)
-
-
-class PreparedClaims(Protocol):
-    """The node's prepared claims; `berth.node.claims.claims.Claims` says what each promises."""
-
-    def of_pod(self, pod_uid: str) -> tuple[ClaimRecord, ...]:
-        """The prepared claims that the pod uses."""
-        ...
-
-    def by_marker(self, uids: Sequence[str]) -> tuple[ClaimRecord | None, ...]:
-        """Records by claim UIDs without hyphens."""
-        ...
-
-    async def reread(self, uid: str) -> ClaimRecord | None:
-        """Learn from the API server who uses a prepared claim now."""
-        ...
-
-
-class ResourcePods(Protocol):
-    """Pods that asked for resources; see `berth.node.plugin.resourcepods.ResourcePods`."""
-
-    def of_pod(self, pod_uid: str) -> tuple[Given, ...]:
-        """What berth brings into the pod's sandboxes."""
-        ...
-
-    async def learn(self, sandbox: Sandbox) -> None:
-        """Ask kubelet what the pod has, if that may be a NIC."""
-        ...
-
-    async def mark(self, sandbox: Sandbox, containers: Iterable[Container]) -> None:
-        """Learn it from its containers."""
-        ...
-
-    def asked_by(self, container: Container) -> tuple[Given, ...]:
-        """What a container says that it was given."""
-        ...
-
-
-class Arrivals(Protocol):
-    """Who brings NICs into sandboxes; `berth.node.claims.arrivals` says what it promises."""
-
-    async def missing(self, uids: Collection[str], sandbox: SandboxRef) -> tuple[str, ...]:
-        """Devices of these holders that are not in the sandbox now."""
-        ...
-
-    async def attach(
-        self, uids: Collection[str], sandbox: SandboxRef, *, limit_s: float, decision: Decision
-    ) -> None:
-        """Bring the holders' NICs into a sandbox."""
-        ...
-
-    async def detach(self, sandbox_id: str) -> None:
-        """Bring home whatever is in the sandbox."""
-        ...
 
 
 class PodHooks:
@@ -110,6 +59,7 @@ class PodHooks:
     Args:
         claims: The node's claims.
         resources: Pods that asked for resources; ``None`` where there are none.
+        sharers: Pods that have claims which do not name them; ``None`` where nobody tells of them.
         arrivals: Brings NICs into sandboxes.
         isolation: What pods in virtual machines can have; ``None`` where none runs in one.
         troubles: Where refusals are remembered for the operator.
@@ -128,9 +78,11 @@ class PodHooks:
         is_ending: Callable[[Sandbox], Awaitable[bool]],
         running: Running | None = None,
         resources: ResourcePods | None = None,
+        sharers: SharingPods | None = None,
     ) -> None:
         self._claims = claims
         self._resources = resources
+        self._sharers = sharers
         self._arrivals = arrivals
         self._isolation = isolation or Isolation(tuple)
         self._troubles = troubles
@@ -162,9 +114,14 @@ class PodHooks:
             if container.state in _RUNNING and container.sandbox_id in self._older:
                 self._older[container.sandbox_id].add(container.id)
         await self._mark_living(living, containers)
+        if self._sharers is not None:
+            self._sharers.keep({sandbox.uid for sandbox in living})
         # Of two sandboxes of one pod, the one that has the NICs keeps them.
         self._late = [
-            sandbox for sandbox in living if self._lacking(sandbox, elsewhere=self._older.keys())
+            sandbox
+            for sandbox in living
+            if self._lacking(sandbox, elsewhere=self._older.keys())
+            or (self._sharers is not None and self._sharers.asks_about(sandbox))
         ]
         self._start_late()
 
@@ -179,11 +136,14 @@ class PodHooks:
         try:
             if self._resources is not None:
                 await self._resources.learn(sandbox)
+            await self._learn_shared(sandbox, limit_s=turn.limit_s)
             self._isolation.require_reach(sandbox, self._of_pod(sandbox))
             uids = self._lacking(sandbox)
             if uids:
                 limit_s = ends_at - trio.current_time()
                 await self._attach(uids, sandbox, limit_s=limit_s, decision=turn.decision)
+            else:
+                self._troubles.forget(sandbox.uid)
         except BerthError as error:
             self._note(sandbox, error)
             if not leaks_failed_sandboxes(turn.runtime):
@@ -198,6 +158,8 @@ class PodHooks:
         """Bring home what is in the sandbox, while its namespace lives."""
         self._older.pop(sandbox.id, None)
         self._running.sandbox_ended(sandbox.id)
+        if self._sharers is not None:
+            self._sharers.forget(sandbox.uid)
         await self._arrivals.detach(sandbox.id)
 
     async def remove_pod_sandbox(self, sandbox: Sandbox) -> None:
@@ -263,7 +225,20 @@ class PodHooks:
     def _of_pod(self, sandbox: Sandbox) -> tuple[NicHolder, ...]:
         """Everything that has NICs for the pod."""
         asked = self._resources.of_pod(sandbox.uid) if self._resources is not None else ()
-        return (*self._claims.of_pod(sandbox.uid), *asked)
+        shared = self._sharers.of_pod(sandbox) if self._sharers is not None else ()
+        return (*self._claims.of_pod(sandbox.uid), *shared, *asked)
+
+    async def _learn_shared(self, sandbox: Sandbox, *, limit_s: float) -> None:
+        """Find out which claims the pod has that do not name it, and refuse it another pod's.
+
+        Raises:
+            BerthError: Nobody tells, or another pod has it.
+        """
+        if self._sharers is None:
+            return
+        await self._sharers.learn(sandbox, limit_s=limit_s * LEARN_PART)
+        for record in self._sharers.of_pod(sandbox):
+            await self._require_own(record.uid, record, sandbox, limit_s=limit_s)
 
     async def _mark_living(
         self, sandboxes: Sequence[Sandbox], containers: Sequence[Container]
@@ -287,10 +262,11 @@ class PodHooks:
         try:
             if self._resources is not None:
                 await self._resources.mark(sandbox, [container])
+            await self._learn_shared(sandbox, limit_s=turn.limit_s)
             wanted: dict[str, NicHolder] = {one.uid: one for one in self._of_pod(sandbox)}
             marked = sorted(marked_claims(iter(container.env)))
             for uid, record in zip(marked, self._claims.by_marker(marked), strict=True):
-                own = await self._require_own(uid, record, sandbox, turn)
+                own = await self._require_own(uid, record, sandbox, limit_s=turn.limit_s)
                 wanted[own.uid] = own
             asked = self._resources.asked_by(container) if self._resources is not None else ()
             self._isolation.require_reach(sandbox, (*wanted.values(), *asked))
@@ -303,11 +279,11 @@ class PodHooks:
             raise
 
     async def _require_own(
-        self, uid: str, record: ClaimRecord | None, sandbox: Sandbox, turn: Turn
+        self, uid: str, record: ClaimRecord | None, sandbox: Sandbox, *, limit_s: float
     ) -> ClaimRecord:
         """Refuse a container that was promised a device which is not its pod's."""
         if record is not None and record.has_nics and users(record, sandbox):
-            record = await self._reread(record, turn)
+            record = await self._reread(record, limit_s=limit_s)
         if record is None or not record.prepared or record.revoked:
             raise ClaimError(
                 f"pod {sandbox}",
@@ -322,11 +298,17 @@ class PodHooks:
                 rule="its NIC can be in one pod only",
                 mend="give each pod a claim of its own, by a ResourceClaimTemplate",
             )
+        if self._sharers is not None and self._sharers.is_foreign(sandbox, record):
+            raise ClaimError(
+                f"claim {record.claim}",
+                f"is reserved for a PodGroup, and pod {sandbox} does not have it",
+                mend="name it among the pod's spec.resourceClaims",
+            )
         return record
 
-    async def _reread(self, record: ClaimRecord, turn: Turn) -> ClaimRecord | None:
+    async def _reread(self, record: ClaimRecord, *, limit_s: float) -> ClaimRecord | None:
         """The record as the API server has it; as it is when the server does not answer in time."""
-        with trio.move_on_after(turn.limit_s * ASK_PART):
+        with trio.move_on_after(limit_s * ASK_PART):
             try:
                 return await self._claims.reread(record.claim.uid)
             except ClaimError:
@@ -351,6 +333,15 @@ class PodHooks:
 
     async def _attach_late(self, sandbox: Sandbox) -> None:
         """Complete a pod that started while we were away, unless it has been stopped since."""
+        try:
+            await self._learn_shared(sandbox, limit_s=LATE_ATTACH_S)
+        except BerthError as error:
+            self._note(sandbox, error)
+            _log.warning(
+                "pod runs, perhaps without a NIC that others share: its next container is refused",
+                pod=sandbox,
+                reason=error,
+            )
         uids = self._lacking(sandbox, elsewhere=self._older.keys())
         if not uids or sandbox.id not in self._older:
             return

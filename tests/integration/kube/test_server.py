@@ -17,6 +17,7 @@ from berth.kube.sources import CredentialSettings
 from berth.kube.status import DeviceStatus
 from berth.kube.taintrules import TaintRule
 from berth.model.claim import ClaimRef
+from berth.model.pod import PodClaims
 from berth.rehearsal.apiserver.callers import Caller, Role
 from berth.rehearsal.apiserver.faults import Fault, Refuse
 from berth.rehearsal.apiserver.resources import CLAIMS, NODES, PODS, SLICES, TAINT_RULES
@@ -284,6 +285,21 @@ async def test_pod_is_ending_when_it_is_deleted_ended_replaced_or_gone(bench: Be
     bench.server.delete(PODS, "p", "d")
 
     assert (running, replaced, ended, await ending()) == (False, True, True, True)
+
+
+async def test_pod_tells_its_claims_by_its_uid(bench: Bench) -> None:
+    """One that is gone has none to tell, nor has another of its name."""
+
+    spec = {"resourceClaims": [{"name": "nic", "resourceClaimName": "uplink"}]}
+    metadata = {"name": "p", "namespace": "d"}
+    uid = bench.server.put(PODS, {"metadata": metadata, "spec": spec})["metadata"]["uid"]
+
+    told = await bench.api.pod_claims("d", "p", uid=uid)
+    another = await bench.api.pod_claims("d", "p", uid="another")
+    bench.server.delete(PODS, "p", "d")
+
+    assert told == PodClaims(names=frozenset({"uplink"}))
+    assert (another, await bench.api.pod_claims("d", "p", uid=uid)) == (None, None)
 
 
 async def test_server_is_opened_by_settings(bench: Bench) -> None:

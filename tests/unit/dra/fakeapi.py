@@ -30,6 +30,7 @@ from berth.kube.status import DeviceStatus
 from berth.kube.taintrules import TaintRule
 from berth.model.allocation import AllocatedClaim
 from berth.model.claim import Claim, ClaimRef
+from berth.model.pod import PodClaims
 
 
 class FakeApi:
@@ -223,6 +224,11 @@ class FakeApi:
         """Have no pods."""
         await trio.lowlevel.checkpoint()
         raise KubeError(f"{namespace}/{name}", f"no pod {uid}", status=404)
+
+    async def pod_claims(self, namespace: str, name: str, *, uid: str) -> PodClaims | None:
+        """Have no pods."""
+        await trio.lowlevel.checkpoint()
+        raise KubeError(f"{namespace}/{name}", f"no pod {uid}", status=403)
 
     async def server_version(self) -> ServerVersion:
         """Give a version."""

@@ -10,6 +10,7 @@ import trio
 from berth.errors import ClaimError, KubeError
 from berth.kube.status import DeviceStatus
 from berth.model.claim import Claim, ClaimRef
+from berth.model.pod import PodClaims
 from tests.unit.dra.fakeapi import FakeApi
 
 
@@ -33,6 +34,7 @@ class ClaimServer(FakeApi):
     Attributes:
         claims: What there is; a claim of the same name and another UID is another claim.
         ended: UIDs of pods that are ending, or gone.
+        pods: What pods use, by UID.
         applied: Every status that was taken.
         answers: Errors for the next calls, by method, the first first; ``None`` lets one through.
         hangs: Methods that never answer.
@@ -44,6 +46,7 @@ class ClaimServer(FakeApi):
         super().__init__()
         self.claims = {claim.ref.uid: claim for claim in claims}
         self.ended: set[str] = set()
+        self.pods: dict[str, PodClaims] = {}
         self.applied: list[Applied] = []
         self.answers: dict[str, list[KubeError | None]] = {}
         self.hangs: set[str] = set()
@@ -66,6 +69,12 @@ class ClaimServer(FakeApi):
         self.asked.append(f"{namespace}/{name}")
         await self._answer("pod_is_ending")
         return uid in self.ended
+
+    async def pod_claims(self, namespace: str, name: str, *, uid: str) -> PodClaims | None:
+        """Tell a pod's claims, of those that were said to be there."""
+        self.asked.append(f"{namespace}/{name}")
+        await self._answer("pod_claims")
+        return self.pods.get(uid)
 
     async def apply_claim_status(
         self, ref: ClaimRef, devices: Sequence[DeviceStatus], *, driver: str, manager: str

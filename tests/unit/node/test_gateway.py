@@ -147,6 +147,7 @@ CALLS: dict[str, Call] = {
     "apply_claim_status": lambda g: g.apply_claim_status(REF, (), driver="d", manager="m"),
     "get_node": lambda g: g.get_node("n"),
     "pod_is_ending": lambda g: g.pod_is_ending("default", "p", uid="u"),
+    "pod_claims": lambda g: g.pod_claims("default", "p", uid="u"),
     "server_version": lambda g: g.server_version(),
 }
 
@@ -174,6 +175,7 @@ async def test_calls_reach_the_connection_of_now(gateway: Gateway, server: Claim
     await gateway.delete_slice(updated)
     assert server.slices == {}
     assert await gateway.pod_is_ending("default", "p", uid="u")
+    assert await gateway.pod_claims("default", "p", uid="u") is None
     assert (await gateway.server_version()).text == "v1.37.2"
     assert (gateway.identity, gateway.local_endpoints()) == (server.identity, ())
 

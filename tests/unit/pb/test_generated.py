@@ -16,6 +16,7 @@ COMMITTED = ROOT / "agent" / "berth" / "pb"
 NAMES = sorted(path.stem for path in (ROOT / "proto" / "berth" / "pb").glob("*.proto"))
 
 PACKAGES = {
+    "core_v1": "k8s.io.api.core.v1",
     "deviceplugin_v1beta1": "v1beta1",
     "dra_health_v1": "v1",
     "dra_health_v1alpha1": "v1alpha1",
@@ -24,6 +25,7 @@ PACKAGES = {
     "nri": "nri.pkg.api.v1alpha1",
     "pluginregistration": "pluginregistration",
     "podresources_v1": "v1",
+    "pods_v1alpha1": "v1alpha1",
     "rpcstatus": "google.rpc",
     "ttrpc": "ttrpc",
 }

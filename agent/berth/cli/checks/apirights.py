@@ -117,7 +117,8 @@ RIGHTS: Final = (
     Right(
         verb="get",
         resource="pods",
-        loss="a NIC may come home late after the runtime was restarted",
+        loss="a NIC may come home late after the runtime was restarted, and where kubelet does not "
+        "tell which claims a pod has, none starts in the namespace of a PodGroup's NIC",
         group="",
         level=Level.WARNING,
     ),

@@ -64,6 +64,10 @@ def _shares(machine: Machine) -> bool:
     return _claims(machine) and (nics or any(g.share.slots > 1 for g in machine.config.gpu.groups))
 
 
+def _moves(machine: Machine) -> bool:
+    return _claims(machine) and any(g.door is not Door.PLUGIN for g in machine.config.nic.groups)
+
+
 KUBELETS: Final = (
     Gate(
         name="DynamicResourceAllocation",
@@ -80,6 +84,12 @@ KUBELETS: Final = (
         name="KubeletPodResourcesGet",
         wanted=lambda machine: any(g.door is not Door.DRA for g in machine.config.nic.groups),
         loss="NICs that were asked for as a resource are found by a list of all pods",
+    ),
+    Gate(
+        name="PodsAPI",
+        # Older ones have no say in it, and the API server is asked there.
+        wanted=lambda machine: _moves(machine) and _minor(_kubelet_version(machine)) >= 37,
+        loss="the API server has to tell which pods have a claim that names others or a PodGroup",
     ),
 )
 SERVERS: Final = (

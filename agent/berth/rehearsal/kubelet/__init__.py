@@ -8,7 +8,8 @@ after 30 s without it. What drivers tell of their devices' health is read and re
 a new object.
 
 Its device manager is a life of its own beside it (`devices`): extended resources, the admission of
-pods that ask for them, and PodResources (`podlist`).
+pods that ask for them, and PodResources (`podlist`). Its Pods service (`ownpods`) is apart, as a
+kubelet before 1.37 has none.
 
 Left out: pods that use claims, and their retries; the rehearsal's story plays them.
 

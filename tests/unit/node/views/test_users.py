@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from berth.model.claim import Consumer
 from berth.model.resource import ClaimUsage, ContainerRef
+from berth.nic.record import Stage
 from berth.node.records.record import ClaimRecord
 from berth.node.views import Knowledge, as_used, holds_view, why_view
 from berth.node.views.holds import pods_of
-from tests.unit.node.views.scenes import INVENTORY, claim_record, nic_record
+from tests.unit.node.views.scenes import INVENTORY, POD, claim_record, nic_record
 
 FIRST = claim_record(nic_record())
 GROUP = Consumer(resource="podgroups", name="team", uid="g-1")
@@ -45,6 +46,18 @@ def test_claim_of_a_pod_group_tells_its_pods() -> None:
     pod = f"{record.claim.namespace}/web-0"
     answer = why_view(pod, Knowledge(records=[used], inventory=INVENTORY))
     assert [found["name"] for found in answer["found"]] == [pod]
+
+
+def test_pod_that_has_the_nic_is_told_though_no_container_refers_to_it() -> None:
+    """PodResources lists by container."""
+
+    record = claim_record(nic_record(Stage.ATTACHED), consumers=(GROUP,))
+
+    (used,) = as_used([record], [])
+
+    assert used.consumers == (GROUP, POD)
+    (both,) = as_used([record], [usage("web-0")])
+    assert pods_of(both) == ["web", "web-0"]
 
 
 def test_what_is_no_claim_of_ours_changes_nothing() -> None:

@@ -1,0 +1,274 @@
+"""Claims that do not name the pod which has them: no container has to refer to one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import attrs
+import pytest
+import trio
+
+from berth.errors import ClaimError
+from berth.model.claim import Consumer
+from berth.model.pod import PodClaims, Sandbox
+from berth.nic import execute
+from berth.nic.record import Stage
+from berth.node.claims.sharers import Sharers
+from berth.node.views.troubles import Troubles
+from berth.nri.hooks import LATE_ATTACH_S, PodHooks
+from tests.unit.node.claims.test_sharers import ABSENT, GROUP, USES, OwnKubelet
+from tests.unit.node.claimserver import ClaimServer, refused
+from tests.unit.node.views.scenes import CLAIM, POD, claim_record, nic_record
+from tests.unit.nri.test_hooks import (
+    LEAKY,
+    NETNS,
+    Ending,
+    FakeClaims,
+    container,
+    turn,
+    wait_until,
+)
+
+BARE = container(env={"PATH": "/bin"})
+
+
+@pytest.fixture(autouse=True)
+def _another_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without rights there is no second network: so the tests' own is the pods', not the host's."""
+    monkeypatch.setattr(execute, "HOME", "/proc/self/ns/uts")
+
+
+@pytest.fixture
+def sandbox() -> Sandbox:
+    """A sandbox of a pod of the group, with a namespace."""
+    return Sandbox(id="s1", name="one", namespace="default", uid="u1", netns_path=str(NETNS))
+
+
+@pytest.fixture
+def claims() -> FakeClaims:
+    """A group's claim, prepared."""
+    return FakeClaims(claim_record(nic_record(Stage.STAGED), consumers=(GROUP,)))
+
+
+class Telling:
+    """Who tells of pods: a kubelet whose pods have the claim, and an API server."""
+
+    def __init__(self) -> None:
+        self.kubelet = OwnKubelet()
+        self.kubelet.answer = USES
+        self.server = ClaimServer()
+
+    def fall_silent(self) -> None:
+        """Let neither tell anything."""
+        self.kubelet.answer = ABSENT
+        self.server.answers["pod_claims"] = [refused(0)] * 2
+
+
+@pytest.fixture
+def telling() -> Telling:
+    """Both tell."""
+    return Telling()
+
+
+@pytest.fixture
+def troubles() -> Troubles:
+    """What `berth why` would find."""
+    return Troubles()
+
+
+@pytest.fixture
+async def hooks(
+    claims: FakeClaims,
+    telling: Telling,
+    troubles: Troubles,
+    nursery: trio.Nursery,
+) -> AsyncIterator[PodHooks]:
+    """Hooks whose tasks run."""
+    made = PodHooks(
+        claims,
+        arrivals=claims,
+        troubles=troubles,
+        is_ending=Ending(),
+        sharers=Sharers(claims.records.values, kubelet=telling.kubelet, server=telling.server),
+    )
+    await nursery.start(made.run)
+    yield made
+    nursery.cancel_scope.cancel()
+
+
+def other_of(sandbox: Sandbox) -> Sandbox:
+    """A sandbox of the next pod."""
+    return attrs.evolve(sandbox, id="s2", name="two", uid="u2")
+
+
+async def test_pod_of_a_group_has_its_nic_before_its_first_container(
+    hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox
+) -> None:
+    """None of its containers refers to the claim."""
+
+    await hooks.run_pod_sandbox(sandbox, turn())
+    await hooks.create_container(sandbox, BARE, turn())
+
+    assert [(uids, where) for uids, where, _ in claims.attached] == [((CLAIM.uid,), "s1")]
+
+
+async def test_next_sandbox_of_the_pod_has_the_nic_again(
+    hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox
+) -> None:
+    """The first one died; the NIC is home."""
+
+    await hooks.run_pod_sandbox(sandbox, turn())
+    await hooks.stop_pod_sandbox(sandbox)
+    claims.put(CLAIM.uid, nic_record(Stage.HOME))
+    await hooks.run_pod_sandbox(attrs.evolve(sandbox, id="s2"), turn())
+
+    assert [where for _, where, _ in claims.attached] == ["s1", "s2"]
+
+
+async def test_second_pod_of_the_group_is_refused_by_the_first_ones_name(
+    hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox, troubles: Troubles
+) -> None:
+    """Before any container of it is made."""
+
+    claims.answer = claims.records[CLAIM.uid]
+    await hooks.run_pod_sandbox(sandbox, turn())
+    claims.answer = claims.records[CLAIM.uid]
+
+    with pytest.raises(ClaimError, match="is used by pod default/one: its NIC can be in one pod"):
+        await hooks.run_pod_sandbox(other_of(sandbox), turn())
+
+    assert len(claims.attached) == 1
+    assert [trouble.pod for trouble in troubles.all()] == ["default/two"]
+
+
+async def test_pod_beside_the_one_that_a_claim_names_is_refused(
+    hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox
+) -> None:
+    """No group is needed for it: kubelet prepares a claim once for all its pods."""
+
+    claims.records[CLAIM.uid] = attrs.evolve(claims.records[CLAIM.uid], consumers=(POD,))
+    claims.answer = claims.records[CLAIM.uid]
+
+    with pytest.raises(ClaimError, match="is used by pod web"):
+        await hooks.run_pod_sandbox(sandbox, turn())
+
+
+async def test_pod_that_a_claim_names_by_now_gets_the_nic(
+    hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox
+) -> None:
+    """The first pod was deleted by force, and kubelet prepared nothing anew."""
+
+    record = claims.records[CLAIM.uid]
+    claims.records[CLAIM.uid] = attrs.evolve(record, consumers=(POD,))
+    heir = Consumer(resource="pods", name="one", uid="u1")
+    claims.answer = attrs.evolve(record, consumers=(heir,))
+
+    await hooks.run_pod_sandbox(sandbox, turn())
+
+    assert [where for _, where, _ in claims.attached] == ["s1"]
+
+
+async def test_stranger_starts_whatever_network_it_has(
+    hooks: PodHooks, claims: FakeClaims, telling: Telling, sandbox: Sandbox
+) -> None:
+    """Kubelet is asked once for all its containers."""
+
+    telling.kubelet.answer = PodClaims()
+    stranger = attrs.evolve(sandbox, netns_path=None)
+
+    await hooks.run_pod_sandbox(stranger, turn())
+    for number in range(3):
+        await hooks.create_container(stranger, attrs.evolve(BARE, id=f"c{number}"), turn())
+
+    assert (claims.attached, telling.kubelet.asked) == ([], 1)
+
+
+async def test_stranger_that_waited_leaves_no_trouble(
+    hooks: PodHooks, telling: Telling, sandbox: Sandbox, troubles: Troubles
+) -> None:
+    """It was refused while nobody told of it."""
+
+    telling.fall_silent()
+    with pytest.raises(ClaimError, match="nobody says whether"):
+        await hooks.run_pod_sandbox(sandbox, turn())
+    assert [trouble.pod for trouble in troubles.all()] == ["default/one"]
+    telling.kubelet.answer = PodClaims()
+
+    await hooks.run_pod_sandbox(sandbox, turn())
+
+    assert troubles.all() == ()
+
+
+async def test_stranger_with_the_marker_gets_nothing(
+    hooks: PodHooks, claims: FakeClaims, telling: Telling, sandbox: Sandbox
+) -> None:
+    """It wrote it into its own environment, in a namespace of its own."""
+
+    telling.kubelet.answer = PodClaims()
+    away = attrs.evolve(sandbox, namespace="another")
+
+    for stranger in (sandbox, away):
+        with pytest.raises(ClaimError, match=r"reserved for a PodGroup, and pod .*/one does not"):
+            await hooks.create_container(stranger, container(), turn())
+
+    assert claims.attached == []
+
+
+@pytest.mark.parametrize("leaky", [False, True])
+async def test_pod_of_which_nobody_tells_is_refused_until_somebody_does(
+    hooks: PodHooks,
+    claims: FakeClaims,
+    telling: Telling,
+    sandbox: Sandbox,
+    *,
+    leaky: bool,
+) -> None:
+    """As a sandbox; where the runtime would leave that running, as its containers."""
+
+    telling.fall_silent()
+
+    if leaky:
+        await hooks.run_pod_sandbox(sandbox, turn(LEAKY))
+        with pytest.raises(ClaimError, match="nobody says whether"):
+            await hooks.create_container(sandbox, BARE, turn(LEAKY))
+    else:
+        with pytest.raises(ClaimError, match="nobody says whether"):
+            await hooks.run_pod_sandbox(sandbox, turn())
+    assert claims.attached == []
+    telling.kubelet.answer = USES
+    await hooks.create_container(sandbox, BARE, turn())
+    assert [where for _, where, _ in claims.attached] == ["s1"]
+
+
+async def test_pod_of_a_group_that_started_while_we_were_away_is_completed(
+    hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By a task of its own, and told."""
+
+    await hooks.synchronize([sandbox], [])
+    await wait_until(lambda: bool(claims.attached))
+
+    assert claims.attached == [((CLAIM.uid,), "s1", LATE_ATTACH_S)]
+    assert "pod had started without its NICs" in caplog.text
+
+
+async def test_pods_that_run_and_of_which_nobody_tells_keep_their_own_nics(
+    hooks: PodHooks,
+    claims: FakeClaims,
+    telling: Telling,
+    sandbox: Sandbox,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What they may have beside is told, and asked again with the next container."""
+
+    own = attrs.evolve(CLAIM, name="own", uid="uid-of-own")
+    user = Consumer(resource="pods", name="one", uid="u1")
+    record = claim_record(nic_record(Stage.STAGED), claim=own, consumers=(user,))
+    claims.records[own.uid] = record
+    telling.fall_silent()
+
+    await hooks.synchronize([sandbox], [])
+    await wait_until(lambda: bool(claims.attached))
+
+    assert [uids for uids, _, _ in claims.attached] == [(own.uid,)]
+    assert "perhaps without a NIC that others share" in caplog.text
