@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,8 @@ class Fuse:
 
 def _blow(number: signal.Signals) -> None:
     Path(FUSE).unlink()
-    os.kill(os.getpid(), number)
+    # To this thread: one that is for the process may stop it only after the next message.
+    signal.pthread_kill(threading.get_ident(), number)
 
 
 @contextlib.contextmanager

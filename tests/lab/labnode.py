@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -67,7 +68,16 @@ class Unit:
 
     def kill(self) -> None:
         """End it as a fault of its own would; systemd starts it again."""
-        self._run("systemctl", "kill", "--signal=SIGKILL", self.name)
+        self.send(signal.SIGKILL)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send its main process a signal."""
+        self._run("systemctl", "kill", "--kill-whom=main", f"--signal={number.name}", self.name)
+
+    def open_files(self) -> list[str]:
+        """What its main process has open."""
+        main = self._run("systemctl", "show", "--property=MainPID", "--value", self.name).strip()
+        return self._run("find", f"/proc/{main}/fd", "-type", "l", "-printf", "%l\\n").splitlines()
 
     def wait_ready(self) -> None:
         """Wait until the unit is active.
@@ -231,6 +241,11 @@ class LabNode:
     def links(self) -> set[str]:
         """The names of the links at home."""
         return set(self.run("ls", "/sys/class/net").split())
+
+    def namespaces(self) -> list[Object]:
+        """The network namespaces that the host has a number for: each of a pod, while it lives."""
+        found: list[Object] = json.loads(self.ip("-j", "netns", "list-id") or "[]")
+        return found
 
     def tidy(self) -> None:
         """Take away what a test brought: our daemon's life and files, VFs, addresses outside."""

@@ -51,7 +51,15 @@ def lab(request: pytest.FixtureRequest, bed: Bed, cluster: Cluster) -> Iterator[
 
 @pytest.fixture
 def site(cluster: Cluster, classes: None, lab: LabNode, namespace: str) -> Iterator[LabSite]:
-    """The machine, our daemon and a namespace; all in order again after the test."""
-    yield LabSite(cluster, lab, namespace)
+    """The machine, our daemon and a namespace; all in order again after the test.
+
+    No pod's network is left while our daemon still runs: whatever it had open there would keep it
+    alive, and a NIC in it (NW §10 row 12).
+    """
+    made = LabSite(cluster, lab, namespace)
+    yield made
     cluster.drain(lab.name)
-    lab.tidy()
+    try:
+        made.wait_same("networks of pods", lab.namespaces, [], limit_s=60)
+    finally:
+        lab.tidy()

@@ -92,6 +92,27 @@ def test_power_cut_in_the_midst_of_a_prepare_leaves_nothing_half_done(fused: Lab
     ]
 
 
+def test_vf_changed_in_the_last_moment_is_taken_back_and_brought_again(fused: LabSite) -> None:
+    """NW §10 row 3: between our last look at home and the move somebody sets another MTU."""
+
+    before = kept(fused)
+    arm(fused, "attach", 0, signal.SIGSTOP)
+    fused.claim("user", config=[nic_config(interface={"mtu": 1400})])
+    pod = fused.create("user", "user")
+    assert wait_spent(fused, pod)
+    fused.node.ip("link", "set", "ens1v0", "mtu", "1300")
+    fused.node.berthd.send(signal.SIGCONT)
+
+    told = pod.wait_event("FailedCreatePodSandBox", "does not show interface.mtu")
+    assert "every NIC of the pod is home" in told
+    fused.cluster.wait_running(pod.now, limit_s=fused.limit_s)
+    assert pod.link("net1")["mtu"] == 1400
+    pod.delete()
+    fused.wait_same("holds", lambda: fused.listed("holds"), [], limit_s=120)
+    assert kept(fused) == before
+    assert fused.home("ens1v0")["mtu"] == 1500
+
+
 def arm(site: LabSite, phase: str, step: int, number: signal.Signals = signal.SIGKILL) -> None:
     """Have the daemon get a signal at that step of a phase; see `crashing.py`."""
     site.node.write(FUSE, f"{phase} {step} {number.name}")

@@ -19,6 +19,16 @@ match = {{ kind = ["vf"] }}
 scrub = "rebind"
 defaults.vf = {{ vlan = 100, trust = true }}
 """
+PF, VFS = "nic-0000-21-00-0", ["nic-0000-21-10-0", "nic-0000-21-10-2"]
+PF_OR_VFS = f"""{SLOW}
+[[nic.group]]
+name = "whole"
+match = {{ kind = ["pf"], name = ["ens1"] }}
+beside_vfs = true
+[[nic.group]]
+name = "parts"
+match = {{ kind = ["vf"] }}
+"""
 NO_CARRIER_OF_ITS_OWN = f"""{SLOW}
 [[nic.group]]
 name = "vfs"
@@ -60,10 +70,14 @@ def index(site: LabSite, name: str) -> str:
 
 
 def test_vf_comes_home_with_its_driver_bound_anew(vf: LabSite) -> None:
-    """It is a new link then, under its own name, and all else is as it was; twice in a row."""
+    """It is a new link then, under its own name, and all else is as it was; twice in a row.
+
+    Our daemon has as many files open after the second pod as after the first (NW §10 row 12).
+    """
 
     vf.open(SCRUBBED, nics=[], offers=[VF])
     at_home = vf.home("ens1v0")
+    opened = []
     for name in ("first", "second"):
         before = index(vf, "ens1v0")
         vf.claim(name, request())
@@ -74,6 +88,42 @@ def test_vf_comes_home_with_its_driver_bound_anew(vf: LabSite) -> None:
         vf.wait_home("ens1v0", at_home, limit_s=60)
         vf.wait_offered([VF])
         assert index(vf, "ens1v0") != before
+        opened.append(len(vf.node.berthd.open_files()))
+    assert opened[1] <= opened[0]
+
+
+def test_pf_with_vfs_goes_into_a_pod_and_comes_home_and_they_are_unharmed(site: LabSite) -> None:
+    """They stay at home and are nobody's meanwhile; what their PF keeps for them it still keeps."""
+
+    node = site.node
+    node.ip("link", "set", "ens1", "up")
+    names = node.make_vfs("ens1", 2)
+    node.ip("link", "set", "ens1", "vf", "1", "vlan", "100", "mac", "02:00:00:00:00:55")
+    node.ip("link", "set", "ens1v0", "up")
+    site.open(PF_OR_VFS, nics=[], offers=[PF, *VFS])
+    outside = site.peer("ens1").set_address("192.0.2.1/24")
+    at_home = {name: site.home(name) for name in ("ens1", *names)}
+    indexes = [index(site, name) for name in names]
+    config = [nic_config(interface={"mtu": 1600}, addresses=[{"address": "192.0.2.10/24"}])]
+    site.claim("pf", request(cel='own.group == "whole"'), config=config)
+
+    pod = site.run("whole", "pf")
+
+    outside.ping("192.0.2.10")
+    assert pod.link("net1")["mtu"] == 1600
+    site.wait_offered([PF])
+    for name in names:
+        site.wait_home(name, at_home[name], limit_s=30)
+    pod.delete()
+    for name, as_it_was in at_home.items():
+        site.wait_home(name, as_it_was, limit_s=60)
+    assert [index(site, name) for name in names] == indexes
+    site.wait_offered([PF, *VFS])
+    addresses = [{"address": "192.0.2.11/24"}]
+    site.claim("vf", request(cel="own.vfIndex == 0"), config=[nic_config(addresses=addresses)])
+    site.run("part", "vf")
+    outside.ping("192.0.2.11")
+    site.wait_offered(VFS)
 
 
 def test_value_that_the_pfs_driver_does_not_know_refuses_the_claim(vf: LabSite) -> None:

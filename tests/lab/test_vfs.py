@@ -150,6 +150,31 @@ def test_what_a_pod_does_to_its_vf_is_gone_before_the_next_holder(vfs: LabSite) 
 
 
 @pytest.mark.slow
+def test_pod_whose_second_vf_is_refused_a_route_has_neither(vfs: LabSite) -> None:
+    """NW §10 rows 2, 4: one is whole in the pod by then, the other up; the pod's route stays."""
+
+    vfs.open(VFS, nics=[], offers=[FIRST, SECOND])
+    at_home = {name: vfs.home(name) for name in ("ens1v0", "ens1v1")}
+    clash = nic_config(
+        "second",
+        addresses=[{"address": "198.51.100.10/24"}],
+        routes=[{"to": "default", "via": "198.51.100.1"}],
+    )
+    first = nic_config("first", addresses=[{"address": "192.0.2.10/24"}])
+    vfs.claim("both", request("first"), request("second"), config=[first, clash])
+
+    pod = vfs.create("user", "both")
+
+    told = pod.wait_event("FailedCreatePodSandBox", "routes[0] (net2)")
+    assert "a route of the pod is never replaced" in told
+    assert "every NIC of the pod is home" in told
+    pod.delete(grace_s=0)
+    for name, as_it_was in at_home.items():
+        vfs.wait_home(name, as_it_was, limit_s=60)
+    vfs.wait_same("holds", lambda: vfs.listed("holds"), [], limit_s=60)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["numvfs", "rebind"])
 def test_vfs_that_go_while_pods_have_them_are_lost_and_nothing_hangs(
     vfs: LabSite, way: str

@@ -15,7 +15,7 @@ CASES = (
     *(f"T{number}" for number in (*range(1, 12), 13, 14, 16, 17, 18, 19)),
     *(f"F{number}" for number in range(1, 26)),
     *(f"M{number}" for number in range(1, 10)),
-    *(f"N{number}" for number in (5, 6, 18, 19, 21, 22, 23, 28, 29, 30, 31, 34)),
+    *(f"N{number}" for number in (2, 3, 5, 6, 12, 18, 19, *range(21, 25), *range(28, 32), 34)),
     *(f"B{number}" for number in range(1, 13)),
     *(f"S{number}" for number in range(1, 11)),
     *(f"P{number}" for number in range(1, 10)),

@@ -28,7 +28,7 @@ from berth.nic.look import (
 )
 from berth.nic.record import NicRecord, SandboxRef, Stage
 from berth.nic.vf import NO_MAC
-from berth.nic.view import take_originals
+from berth.nic.view import View, take_originals
 from berth.nic.vrf import join, table_for
 from berth.runtime.threads import Decision
 
@@ -154,13 +154,18 @@ def attach(
 
 
 def _attach_all(spaces: Namespaces, current: list[NicRecord], budget: Budget) -> None:
-    """Attach one after the other while there is time; ``current`` tells how far it came."""
+    """Attach one after the other while there is time; ``current`` tells how far it came.
+
+    It has each index in the pod as soon as there is one: by it a link is found again for the way
+    home, whatever else somebody changed.
+    """
     longest_s = 0.0
     for index, record in enumerate(current):
         if budget.left_s < 3 * longest_s:
             raise _late(record, budget)
         began = budget.clock()
-        current[index] = _attach_one(spaces, record)
+        current[index], view = _brought(spaces, record)
+        current[index] = _settled(spaces, current[index], view)
         longest_s = max(longest_s, budget.clock() - began)
 
 
@@ -186,7 +191,8 @@ def _links_in(sandbox: SandboxRef, send: Sender) -> tuple[Link, ...]:
         return ()
 
 
-def _attach_one(spaces: Namespaces, record: NicRecord) -> NicRecord:
+def _brought(spaces: Namespaces, record: NicRecord) -> tuple[NicRecord, View | None]:
+    """Have the link in the pod; gives how it looked there, None when it has just arrived."""
     links = spaces.pod.links()
     present = find_in_pod(record, links)
     if present is None:
@@ -194,12 +200,18 @@ def _attach_one(spaces: Namespaces, record: NicRecord) -> NicRecord:
         where = record.sandbox.pod if record.sandbox else ""
         plan.require_free_names(record.config, pod=where, taken=taken)
     record = _with_table(spaces, record, links)
-    config = record.config_there
-    rules = spaces.pod.rules() if config.rules else ()
     if present is None:
         present, view = _enter(spaces, record, taken), None
     else:
-        view = look_in_pod(spaces, present, plan.settings_of(config))
+        view = look_in_pod(spaces, present, plan.settings_of(record.config_there))
+    return attrs.evolve(record, pod_index=present.index), view
+
+
+def _settled(spaces: Namespaces, record: NicRecord, view: View | None) -> NicRecord:
+    """Give the link in the pod what it lacks there."""
+    config = record.config_there
+    rules = spaces.pod.rules() if config.rules else ()
+    present = _in_pod(spaces, record)
     joining = join(config, view)
     for step in joining:
         do(spaces, step, present)
@@ -208,7 +220,7 @@ def _attach_one(spaces: Namespaces, record: NicRecord) -> NicRecord:
         view = look_in_pod(spaces, present, plan.settings_of(config))
     for step in plan.settle(config, view, rules):
         do(spaces, step, present)
-    return _read_back(spaces, record, present.index)
+    return _read_back(spaces, record)
 
 
 def _with_table(spaces: Namespaces, record: NicRecord, links: Sequence[Link]) -> NicRecord:
@@ -242,12 +254,17 @@ def _home_link(spaces: Namespaces, record: NicRecord) -> Link:
     return link
 
 
-def _read_back(spaces: Namespaces, record: NicRecord, index: int) -> NicRecord:
-    """The proof: an acknowledgement says that a message was taken, not how things are."""
-    config = record.config_there
-    link = spaces.pod.link(index=index)
+def _in_pod(spaces: Namespaces, record: NicRecord) -> Link:
+    link = spaces.pod.link(index=record.pod_index)
     if link is None:
         raise HostError(record.device, "vanished from the pod")
+    return link
+
+
+def _read_back(spaces: Namespaces, record: NicRecord) -> NicRecord:
+    """The proof: an acknowledgement says that a message was taken, not how things are."""
+    config = record.config_there
+    link = _in_pod(spaces, record)
     view = look_in_pod(spaces, link, plan.settings_of(config))
     rules = spaces.pod.rules() if config.rules else ()
     missing = plan.lacking(config, view, rules, known=record.stage is Stage.ATTACHED)
@@ -256,7 +273,6 @@ def _read_back(spaces: Namespaces, record: NicRecord, index: int) -> NicRecord:
     return attrs.evolve(
         record,
         stage=Stage.ATTACHED,
-        pod_index=index,
         network=plan.network_data(config, view),
         carrier=link.carrier,
         fault="",

@@ -34,7 +34,7 @@ from berth.nic.config.values import (
     RouteScope,
     RuleConfig,
 )
-from berth.nic.staging import link_steps, offload_of
+from berth.nic.staging import differing, link_steps, offload_of
 from berth.nic.steps import (
     Altnames,
     Change,
@@ -156,14 +156,17 @@ def lacking(
     """Fields that the pod's link does not show, after everything was said to be done.
 
     Args:
-        known: The link was there before: another name is the pod's own affair then, and a
-            duplicate address no reason to take the NIC from it.
+        known: The link was there before: another name, MTU or MAC is the pod's own affair then,
+            and a duplicate address no reason to take the NIC from it.
     """
     fields = [step.field for step in (*join(config, view), *settle(config, view, rules))]
     if not known:
         fields.extend(f"addresses ({a.ip} is a duplicate)" for a in view.addresses if a.dad_failed)
         if view.link.name != config.interface.name:
             fields.append("interface.name")
+        if is_moved(config):
+            # Whoever changed it between our last look at home and the move.
+            fields.extend(differing(config, view.link))
     return tuple(dict.fromkeys(fields))
 
 

@@ -58,6 +58,11 @@ def link_steps(config: NicConfig, link: Link) -> tuple[Step, ...]:
     return tuple(_step(field, change) for field, change in changes)
 
 
+def differing(config: NicConfig, link: Link) -> tuple[str, ...]:
+    """Fields whose values a link that was staged does not show."""
+    return tuple(field for field, _ in _of_link(config, link, None))
+
+
 def require_switches(config: NicConfig, switches: Mapping[str, bool]) -> None:
     """Refuse a switch that the link has not.
 

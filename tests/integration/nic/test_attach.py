@@ -255,6 +255,36 @@ def test_attach_when_the_name_is_taken_in_the_last_moment(bed: Bed) -> None:
     assert bed.seen("v0") == before
 
 
+@pytest.mark.parametrize(
+    ("drift", "field"),
+    [
+        (("mtu", "1300"), "interface.mtu"),
+        (("address", "02:00:00:00:00:08"), "interface.hardwareAddr"),
+    ],
+)
+def test_attach_when_the_link_is_changed_in_the_last_moment(
+    bed: Bed, drift: tuple[str, str], field: str
+) -> None:
+    """NW §10 row 3: it is in the pod by then, is taken home, and right with the next try."""
+
+    link = bed.veth("v0")
+    before = bed.seen("v0")
+    pod = bed.pod()
+    config = config_of(interface={"mtu": 1400, "hardwareAddr": "02:00:00:00:00:07"})
+
+    def change() -> None:
+        bed.home.ip("link", "set", "v0", *drift)
+
+    error = refused(pod, staged(link, config), send=Before(lambda m: m.moves, change))
+
+    assert f"the pod does not show {field}" in str(error)
+    assert pod.names() == set()
+    assert bed.seen("v0") == before
+    attached(pod, error.records[0])
+    there = pod.link("net1")
+    assert (there.mtu, there.mac) == (1400, "02:00:00:00:00:07")
+
+
 def test_attach_when_pod_has_the_route(bed: Bed) -> None:
     """The pod's own default route stays, and the error names it; the NIC is home again."""
 

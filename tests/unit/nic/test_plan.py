@@ -332,7 +332,7 @@ def test_settle_when_all_is_there(make_config: Any) -> None:
     """Done again it does nothing, and nothing is missing."""
 
     config = make_config(**WHOLE)
-    view = done(config, addr_gen_mode=1)
+    view = done(config, addr_gen_mode=1, mtu=1400, mac="02:00:00:00:00:07", txqlen=77)
 
     assert settle(config, view, rules_in(config)) == ()
     assert lacking(config, view, rules_in(config)) == ()
@@ -404,15 +404,15 @@ def test_ipv6_is_switched_on_with_an_address_only() -> None:
 
 
 def test_lacking_tells_duplicates_and_names() -> None:
-    """An address that another station has, and another name, unless the link was there before."""
+    """An address of another station's, another name or MTU, unless the link was there before."""
 
-    config = config_of(addresses=[{"address": "2001:db8::5/64"}])
+    config = config_of(interface={"mtu": 1400}, addresses=[{"address": "2001:db8::5/64"}])
     view = done(config)
     bad = address_of("2001:db8::5/64", flags=IFA_F_PERMANENT | IFA_F_DADFAILED)
     view = attrs.evolve(view, addresses=(bad,), link=attrs.evolve(view.link, name="other"))
 
     duplicate = "addresses (2001:db8::5/64 is a duplicate)"
-    assert lacking(config, view, ()) == (duplicate, "interface.name")
+    assert lacking(config, view, ()) == (duplicate, "interface.name", "interface.mtu")
     assert lacking(config, view, (), known=True) == ()
 
 
