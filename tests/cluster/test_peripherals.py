@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from berth.node.plugin.running import mark_name
 from tests.cluster.api import Object
 from tests.cluster.claimforms import request
 from tests.cluster.pods import container, phase
@@ -40,9 +41,14 @@ OUTLAST_S = 35
 GENERIC = {"of": "generic", "cel": 'own.group == "console"'}
 
 
-def asking(count: int = 1, resource: str = RESOURCE) -> list[Object]:
-    """A container that asks in the old way."""
-    return [container("main", resources={"limits": {resource: str(count)}})]
+def asking(count: int = 1, resource: str = RESOURCE, mark: str | None = None) -> list[Object]:
+    """A container that asks in the old way.
+
+    Args:
+        mark: What its author writes over the mark by which berth knows it again.
+    """
+    env = [] if mark is None else [{"name": mark_name(resource), "value": mark}]
+    return [container("main", resources={"limits": {resource: str(count)}}, env=env)]
 
 
 def consoles(pod: PodView) -> dict[str, str]:
@@ -187,10 +193,18 @@ def test_reboot_keeps_what_was_given(lab: Site) -> None:
     assert others[0] != others[1]
 
 
-def test_pod_deleted_by_force_keeps_its_device_until_its_container_ends(lab: Site) -> None:
-    """Kubelet lists it no more, and the runtime still has its container; then it is free."""
+@pytest.mark.parametrize("mark", [None, "", f"{RESOURCE}:nowhere"])
+def test_pod_deleted_by_force_keeps_its_device_until_its_container_ends(
+    lab: Site, mark: str | None
+) -> None:
+    """Kubelet lists it no more, and the runtime still has its container; then it is free.
 
-    lab.run("old", containers=asking(4))
+    Whatever the pod's author wrote over the container's mark.
+    """
+
+    lab.run("old", containers=asking(4, mark=mark))
+    # Its container is known to be its own from here on.
+    lab.wait_same("states", lambda: {hold["state"] for hold in lab.listed("holds")}, {"bound"})
     # Kubelet is as old as its socket; of a younger one nothing is believed for a minute.
     then = time.time() - 600
     os.utime(lab.node.path(POD_RESOURCES), (then, then))

@@ -131,6 +131,12 @@ class GpuVfio:
         "driver afterwards; else only GPUs that are bound to it already are offered so. "
         "Needs a server that takes counters (Kubernetes 1.36), which keep both forms apart.",
     )
+    iommufd: bool = key(
+        Flag(),
+        False,
+        "Whether a container that asked for the GPU as a resource gets `/dev/iommu` and the "
+        "function's own node in place of that of its IOMMU group. A claim says so itself.",
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -203,6 +209,10 @@ class GpuGroup:
         shared = ("slots", "memory") if self.share.slots > 1 else ()
         check_capacities(self.node_cost, shared, cursor)
         check_door(self.node_cost, self.door, cursor, written)
+        if self.vfio.iommufd and self.door is Door.DRA and "door" not in written.at_fault:
+            cursor.at("vfio", "iommufd").warn(
+                'is not used with door "dra": a claim says so by its VfioConfig'
+            )
         if self.vfio.rebind:
             self._check_rebind(cursor.at("vfio", "rebind"), written)
 

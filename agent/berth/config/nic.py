@@ -77,12 +77,6 @@ def _check_groups(groups: tuple[NicGroup, ...], cursor: Cursor) -> None:
                 rule="a NIC belongs to one group",
                 mend=f"drop it from one of the two{_leaving(one)}",
             )
-        if other.resource and other.resource == one.resource and other.mode is not one.mode:
-            here.at("resource").say(
-                f'is "{other.resource}", as is that of group {first}',
-                rule="the groups' modes differ",
-                mend="choose another name",
-            )
     _check_exceptions(groups, cursor)
     _check_attributes(groups, cursor)
 

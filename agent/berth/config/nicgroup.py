@@ -216,7 +216,8 @@ class NicGroup:
         AnyTable("table: a NicConfig without apiVersion and kind"),
         {},
         "Settings that hold for every claim on the group unless a class or claim sets them, "
-        'and for every NIC that is asked for as a resource with `attach = "nri"`.',
+        'and for every NIC that is asked for as a resource with `attach = "nri"`. '
+        "With mode `vfio` those below `vfio` hold for one that is asked for as a resource, too.",
     )
     scrub: Scrub = key(
         Choice(kind=Scrub),

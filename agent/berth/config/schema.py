@@ -33,6 +33,7 @@ from berth.config.gpumatch import GpuType
 from berth.config.health import HealthTable, Times, check_times
 from berth.config.listen import LISTEN, Listen
 from berth.config.nic import NicTable
+from berth.config.resourcenames import check_resources
 from berth.model.device import Attribute
 from berth.model.names import is_dns_subdomain
 
@@ -297,6 +298,8 @@ class Config:
         if self.nic.groups and not self.nic.enabled:
             cursor.at("nic", "enabled").warn("is false, so no group of NICs offers anything")
         self._warn_of_closed_door(cursor)
+        if "dra" not in written.at_fault:
+            check_resources(self.nic.groups, self.generic, self.gpu, cursor, driver=self.dra.driver)
         if self.gpu.groups and not self.gpu.enabled:
             cursor.at("gpu", "enabled").warn("is false, so no group of GPUs offers anything")
         if "health" not in written.at_fault:

@@ -110,7 +110,7 @@ class Parts:
         self.traffic = Traffic()
         self.metered = MeteredClaims(self.work.claims, self.held.records.get)
         pods = self.pods = PodResources(thread, root=config.kubelet.root)
-        self.running = Running(ended=self._ended)
+        self.running = Running(ended=self._ended, given=self.held.given.all)
         self.books = self._bookkeeping(pods, boot_id)
         self.hooks = self._hooks(pods, KubeletPods(thread, root=config.kubelet.root))
         self.metered_hooks = MeteredHooks(self.hooks)

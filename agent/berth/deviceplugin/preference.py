@@ -2,7 +2,8 @@
 
 Theory. What kubelet insists on comes first. The rest is taken from units that are well, and only
 then from those that are held, ill or unknown: a preference is a hint, so a sick device is never a
-reason to fail. Among equals, a NUMA node that has all that is needed is better than two, there a
+reason to fail. Of functions that share their IOMMU group one alone is taken, since whoever has one
+has the group. Among equals, a NUMA node that has all that is needed is better than two, there a
 PCIe root that has it, and of several the one whose devices have most NVLinks with each other and
 with what is chosen already, then the one whose devices are shared least (``spread``) or most
 (``pack``), then the one with the least to spare. Where several NUMA nodes have all, the one that
@@ -95,13 +96,18 @@ def _check_size(resource: Resource, wish: Wish) -> None:
 
 
 def _too_few(resource: Resource, wish: Wish, found: int) -> ClaimError:
+    bundled = any(unit.bundle for unit in resource.units)
     rule = "" if resource.many else "a container gets one share of a device"
+    mend = "" if resource.many else "ask for fewer, or set share.many = true in the group"
+    if bundled and not resource.many:
+        rule = "a container gets one function of an IOMMU group, which it has with it"
+        mend = "ask for fewer"
     return ClaimError(
         resource.name,
         f"{wish.size} ids are wanted, {found} of the {len(set(wish.available))} available ones can"
         " be given together",
         rule=rule,
-        mend="" if resource.many else "ask for fewer, or set share.many = true in the group",
+        mend=mend,
     )
 
 
@@ -147,8 +153,8 @@ class _Choice:
         if self._heaped:
             self._take(self._near(tier, need, _DOMAINS, had=self.units))
             return
-        taken = set() if self._many else {unit.device for unit in self.units}
-        layers = _layers(unit for unit in tier if unit.device not in taken)
+        taken = set() if self._many else {_piece(unit) for unit in self.units}
+        layers = _layers(unit for unit in tier if _piece(unit) not in taken)
         for layer in layers if self._many else layers[:1]:
             chosen = self._near(layer, need, _DOMAINS, had=self.units)
             self._take(chosen)
@@ -277,6 +283,11 @@ def _bearer(unit: Unit) -> str:
     return unit.bearer or unit.device
 
 
+def _piece(unit: Unit) -> str:
+    """What a container gets once, whichever unit of it is given."""
+    return unit.bundle or unit.device
+
+
 def _pieces(units: Iterable[Unit], need: int, domain: Domain) -> int:
     """Of how many domains units must be taken, at least."""
     sizes = sorted(Counter(map(domain, units)).values(), reverse=True)
@@ -284,15 +295,15 @@ def _pieces(units: Iterable[Unit], need: int, domain: Domain) -> int:
 
 
 def _layers(units: Iterable[Unit]) -> list[list[Unit]]:
-    """The first unit of each device, the second of each, and so on."""
+    """The first unit of each device or bundle, the second of each, and so on."""
     layers: list[list[Unit]] = []
     seen: Counter[str] = Counter()
     for unit in units:
-        number = seen[unit.device]
+        number = seen[_piece(unit)]
         if number == len(layers):
             layers.append([])
         layers[number].append(unit)
-        seen[unit.device] += 1
+        seen[_piece(unit)] += 1
     return layers
 
 

@@ -46,6 +46,7 @@ class Terms:
         resource: Name of its resource; empty when the plugin's door is closed.
         inject: How a container gets it by the plugin's door.
         rebind: A claim may have it bound to vfio-pci.
+        iommufd: By the plugin's door a function comes by its own node.
         exclusion: Why it is not offered at all.
     """
 
@@ -55,6 +56,7 @@ class Terms:
     share: GpuShare = GpuShare()
     inject: Inject = Inject.AUTO
     rebind: bool = False
+    iommufd: bool = False
     exclusion: Exclusion | None = None
 
 
@@ -81,6 +83,7 @@ def terms_of(features: Features, table: GpuTable, *, auto: Door) -> Terms:
         share=share,
         inject=group.inject if group is not None else Inject.AUTO,
         rebind=group is not None and group.vfio.rebind,
+        iommufd=group is not None and group.vfio.iommufd,
     )
 
 

@@ -33,10 +33,11 @@ def vfio_form(sighting: Sighting, function: PciFunction, around: Around) -> Made
     """The form of a function that vfio-pci has already."""
     terms = _terms(sighting, function, around)
     by_device = not vfio_draft(function, around.nodes, WayIn(iommufd=True)).unknown
-    draft = vfio_draft(function, around.nodes, WayIn())
+    draft = vfio_draft(function, around.nodes, WayIn(iommufd=terms.iommufd))
     peripheral = _peripheral(sighting, function, around, terms, iommufd=by_device)
-    # Either way in will do; which one, a claim says.
-    usable = attrs.evolve(draft, unknown=()) if by_device else draft
+    # Either way in will do for a claim, which says which one; a resource has that of its group.
+    either = by_device and not terms.door.opens_plugin
+    usable = attrs.evolve(draft, unknown=()) if either else draft
     return Made(peripheral=offered(peripheral, function.address, terms, sighting, usable))
 
 

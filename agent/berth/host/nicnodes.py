@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +24,7 @@ from berth.model.edits import DeviceNode, NodeType
 RDMA_CM: Final = "/dev/infiniband/rdma_cm"
 VHOST_NET: Final = "/dev/vhost-net"
 TUN: Final = "/dev/net/tun"
+IOMMUFD: Final = "/dev/iommu"
 
 _CLASSES: Final = ("infiniband_verbs", "infiniband_mad")
 _NAMES: Final = ("uverbs", "umad", "issm")
@@ -37,10 +38,13 @@ class NicNodes:
     Attributes:
         rdma: Paths of each RDMA device's nodes, by its name; that of the connection manager, which
             all share, is in none.
+        vfio: Names as VFIO devices, such as ``vfio0``, by PCI address; of kernels that make nodes
+            for them.
         known: Nodes by their path; a path that is named and not here is no node now.
     """
 
     rdma: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    vfio: Mapping[str, str] = attrs.field(factory=dict)
     known: Mapping[str, DeviceNode] = attrs.field(factory=dict)
 
 
@@ -56,11 +60,12 @@ class NicNodeReader:
         self._sys = sys
         self._dev = dev
 
-    def read(self, devices: Iterable[str], *, vfio: bool = False) -> NicNodes:
+    def read(self, devices: Iterable[str], *, vfio: Collection[str] = ()) -> NicNodes:
         """The nodes of these RDMA devices, and those that any NIC may be given with.
 
         Args:
-            vfio: Whether a NIC is bound to vfio-pci: then those below ``/dev/vfio`` too.
+            vfio: Addresses of the functions that vfio-pci has: with any, what is below
+                ``/dev/vfio``, and the node of iommufd, too.
         """
         wanted = frozenset(devices)
         found: dict[str, list[str]] = {name: [] for name in sorted(wanted)}
@@ -70,9 +75,22 @@ class NicNodeReader:
         rdma = {name: tuple(sorted(paths, key=_order)) for name, paths in found.items()}
         paths = [*(path for each in rdma.values() for path in each), VHOST_NET, TUN]
         paths += [RDMA_CM] if wanted else []
-        paths += [f"/dev/vfio/{name}" for name in sorted(names(self._dev / "vfio"))] if vfio else []
+        paths += self._vfio_nodes() if vfio else []
         known = (self._node(path) for path in paths)
-        return NicNodes(rdma=rdma, known={node.path: node for node in known if node is not None})
+        return NicNodes(
+            rdma=rdma,
+            vfio={address: name for address in vfio if (name := self._vfio_name(address))},
+            known={node.path: node for node in known if node is not None},
+        )
+
+    def _vfio_nodes(self) -> Iterator[str]:
+        yield IOMMUFD
+        for folder in ("vfio", "vfio/devices"):
+            for name in sorted(names(self._dev / folder)):
+                yield f"/dev/{folder}/{name}"
+
+    def _vfio_name(self, address: str) -> str:
+        return min(names(self._sys / "bus/pci/devices" / address / "vfio-dev"), default="")
 
     def _rdma_nodes(self) -> Iterator[tuple[str, str]]:
         """RDMA device and path of each node that sysfs tells of."""

@@ -191,7 +191,7 @@ class Scanner:
                 soft_rdma=soft,
                 nodes=self._nodes.read(
                     rdma,
-                    vfio=any("vfio" in f.driver for f in functions),
+                    vfio=[f.address for f in functions if "vfio" in f.driver],
                 ),
             )
 

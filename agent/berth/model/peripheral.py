@@ -23,7 +23,8 @@ ABSENT: Final = "absent"
 VFIO_GPU: Final = "vfio"
 """Type of a GPU that is given as a PCI function."""
 
-_NUMBERS: Final = ("chr:", "blk:", "iommu:")
+_GROUP: Final = "iommu:"
+_NUMBERS: Final = ("chr:", "blk:", _GROUP)
 # Begin the keys of device nodes (GH §5.3) and of IOMMU groups, by their numbers.
 
 
@@ -166,6 +167,11 @@ class Peripheral:
         # A CDI file names no device that a container gets nothing of.
         wanted = self.inject == "cdi" and bool(self.edits)
         return wanted or (self.inject == "auto" and beyond)
+
+    @property
+    def bundle(self) -> str:
+        """Key of the IOMMU group that is given with it as a whole; empty without one."""
+        return next((key for key in self.keys if key.startswith(_GROUP)), "")
 
     @property
     def is_listed(self) -> bool:

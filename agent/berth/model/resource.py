@@ -25,6 +25,8 @@ class Unit:
         pcie_root: PCIe root complex; empty when it is none's.
         links: Direct links that its device has with others (NVLink), by the names of those.
         bearer: What its load is counted by: the PF of a VF; empty for the device itself.
+        bundle: What it is given with as a whole, such as its IOMMU group; empty for the device
+            itself.
     """
 
     id: str
@@ -35,6 +37,7 @@ class Unit:
     pcie_root: str = ""
     links: Mapping[str, int] = attrs.field(factory=dict)
     bearer: str = ""
+    bundle: str = ""
 
 
 @attrs.frozen(kw_only=True)

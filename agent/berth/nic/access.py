@@ -20,7 +20,7 @@ from berth.model.edits import DeviceNode
 from berth.model.peripheral import PciInfo
 from berth.nic.survey import Found
 from berth.vfio.binding import VFIO
-from berth.vfio.wayin import API, WayIn, node_paths
+from berth.vfio.wayin import WayIn, node_paths
 
 _RDMA_NAMES: Final = frozenset({"uverbs", "umad", "issm", "rdma_cm"})
 
@@ -62,8 +62,8 @@ def access_to(found: Found, group: NicGroup, nodes: NicNodes) -> Access:
     if group.mode is not NicMode.VFIO:
         paths, sections = _by_rdma(found.rdma_in(group), nodes)
     elif found.driver == VFIO:
-        paths, sections = _by_vfio(found)
-    if group.vhost:
+        paths, sections = _by_vfio(found, way_in(group), nodes)
+    if group.vhost or way_in(group).vhost:
         paths = {**paths, VHOST_NET: VHOST_NET, TUN: TUN}
         sections = {**sections, "vhost": {"net-mount": VHOST_NET, "tun-mount": TUN}}
     return Access(
@@ -104,7 +104,21 @@ def info_of(found: Found, group: NicGroup, address: str, access: Access) -> PciI
     )
 
 
-def _by_vfio(found: Found) -> _Parts:
+def way_in(group: NicGroup) -> WayIn:
+    """How the functions of a group that vfio-pci has come into a machine that asked by resource.
+
+    A claim may say otherwise, a container that asked for a resource may not.
+    """
+    told = group.defaults.get("vfio")
+    told = told if isinstance(told, Mapping) else {}
+    return WayIn(
+        iommufd=told.get("iommufd") is True,
+        api_device=told.get("apiDevice") is not False,
+        vhost=told.get("vhost") is True,
+    )
+
+
+def _by_vfio(found: Found, way: WayIn, nodes: NicNodes) -> _Parts:
     """The node of a group without an IOMMU has another name on the host than in the container.
 
     Programs that were made for other device plugins look for it by its number alone.
@@ -112,9 +126,11 @@ def _by_vfio(found: Found) -> _Parts:
     function = found.function
     group = function.iommu_group if function is not None else None
     noiommu = function is not None and function.noiommu
-    *beside, own = node_paths(WayIn(), group=group, name="", noiommu=noiommu)
-    inside = node_paths(WayIn(), group=group, name="")[-1]
-    section = {"mount": API, "dev-mount": inside}
+    name = nodes.vfio.get(function.address, "") if function is not None else ""
+    plain = attrs.evolve(way, vhost=False)
+    *beside, own = node_paths(plain, group=group, name=name, noiommu=noiommu)
+    inside = node_paths(plain, group=group, name=name)[-1]
+    section = {"mount": beside[0], "dev-mount": inside} if beside else {"dev-mount": inside}
     return {**{path: path for path in beside}, own: inside}, {"vfio": section}
 
 

@@ -9,6 +9,8 @@ Source: Linux ``Documentation/driver-api/vfio.rst``; gpu-and-health.md §3.4; ne
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Final
 
 import attrs
@@ -66,3 +68,12 @@ def handed(node: HostNode) -> DeviceNode:
         uid=node.uid,
         gid=node.gid,
     )
+
+
+def addresses_entry(resource: str, addresses: Iterable[str]) -> str:
+    """The environment entry in which what starts machines looks up the functions of a resource.
+
+    Source: gpu-and-health.md §3.4; KubeVirt ``pkg/util/hardware``, ``PCI_RESOURCE``.
+    """
+    name = re.sub(r"[^A-Z0-9]", "_", resource.upper())
+    return f"PCI_RESOURCE_{name}={','.join(sorted(addresses))}"

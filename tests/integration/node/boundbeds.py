@@ -86,11 +86,16 @@ def shown() -> dict[str, str]:
 
 
 def machine_of(
-    folder: Path, *, groups: bool = True, comes: Callable[[], bool] = lambda: True
+    folder: Path,
+    *,
+    groups: bool = True,
+    iommufd: bool = False,
+    comes: Callable[[], bool] = lambda: True,
 ) -> VfioMachine:
     """The machine below a folder; its NIC's link follows the driver.
 
     Args:
+        iommufd: Whether functions get nodes of their own.
         comes: Whether the link comes back with its driver.
     """
 
@@ -102,7 +107,9 @@ def machine_of(
         elif not driver and is_there():
             ip("link", "del", LINK)
 
-    return VfioMachine(folder / "machine", groups=groups, noiommu=not groups, changed=changed)
+    return VfioMachine(
+        folder / "machine", groups=groups, noiommu=not groups, iommufd=iommufd, changed=changed
+    )
 
 
 def bindings_of(records: Records, nics: Nics, machine: VfioMachine) -> Bindings:

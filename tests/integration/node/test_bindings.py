@@ -26,6 +26,7 @@ from tests.integration.node.bindingbeds import (
     BindingNode,
     asking,
 )
+from tests.sysfs_tree import SysfsTree
 from tests.unit.node.machine import claim, result
 from tests.vfio_tree import AUDIO, AWAY, GPU, GROUP, HOME, OTHER, VfioMachine
 
@@ -143,6 +144,26 @@ async def test_odd_configuration_is_refused_before_anything_is_done(
 
     assert machine.core.written == []
     assert node.traces() == {}
+
+
+async def test_two_functions_of_one_group_are_refused_to_one_claim_at_once(
+    machine: VfioMachine, node: BindingNode, autojump_clock: MockClock
+) -> None:
+    """By the names of both and of what they share; no waiting would part them."""
+
+    machine.remove(OTHER)
+    SysfsTree.at(machine.root / "sys").function(
+        OTHER, class_code=0x030200, vendor="10de", driver=VFIO, iommu_group=GROUP
+    )
+    machine.drivers.set_override(GPU, VFIO)
+    machine.drivers.unbind(GPU, "nvidia")
+    machine.drivers.probe(GPU)
+    pair = claim(result(FUNCTION, "a"), result(SECOND, "b"), name="pair")
+
+    with pytest.raises(ClaimError, match=rf"{FUNCTION} and {SECOND}, which share iommu:{GROUP}"):
+        await node.prepare(pair)
+
+    assert (trio.current_time(), node.traces()) == (0, {})
 
 
 async def test_configuration_for_a_whole_gpu_is_refused(node: BindingNode) -> None:

@@ -203,3 +203,49 @@ async def test_group_without_iommu_is_given_by_leave_alone(node: Node, tmp_path:
     assert "a group without an IOMMU" in await desk.obstacle()
     with pytest.raises(ClaimError, match="is not offered now"):
         await desk.give()
+
+
+async def test_function_is_given_by_its_own_node_if_its_group_says_so(
+    node: Node, tmp_path: Path
+) -> None:
+    """With that of iommufd; programs find both paths where they find those of groups."""
+
+    machine = machine_of(tmp_path, iommufd=True)
+    desk = await set_desk(node, machine, defaults={"vfio": {"iommufd": True}})
+    desk.bind()
+    assert await desk.obstacle() == ""
+
+    grant = await desk.give()
+    own = f"/dev/vfio/devices/{machine.files.facts(NIC).name}"
+    assert nodes_of(grant) == [("/dev/iommu", "/dev/iommu"), (own, own)]
+    told = json.loads(env_of(grant)["PCIDEVICE_LAB_EXAMPLE_DPDK_INFO"])[NIC]
+    assert told["vfio"] == {"mount": "/dev/iommu", "dev-mount": own}
+
+
+async def test_function_without_a_node_of_its_own_is_not_given_by_it(
+    node: Node, tmp_path: Path
+) -> None:
+    """Nor is it by its group's, which whoever asks by iommufd could not use."""
+
+    desk = await set_desk(node, machine_of(tmp_path), defaults={"vfio": {"iommufd": True}})
+    desk.bind()
+
+    assert "/dev/iommu, /dev/vfio/devices/? is not there" in await desk.obstacle()
+    with pytest.raises(ClaimError, match="is not offered now"):
+        await desk.give()
+
+
+async def test_container_is_given_what_the_group_says_beside_a_function(
+    node: Node, tmp_path: Path
+) -> None:
+    """Without the interface's node, where its runtime adds that."""
+
+    defaults = {"vfio": {"apiDevice": False}}
+    desk = await set_desk(node, machine_of(tmp_path), defaults=defaults)
+    desk.bind()
+    grant = await desk.give()
+
+    own = f"/dev/vfio/{NIC_GROUP}"
+    assert nodes_of(grant) == [(own, own)]
+    told = json.loads(env_of(grant)["PCIDEVICE_LAB_EXAMPLE_DPDK_INFO"])[NIC]
+    assert told["vfio"] == {"dev-mount": own}

@@ -92,6 +92,18 @@ def test_group_lets_claims_have_gpus_bound(match: str) -> None:
     assert table.groups[0].vfio.rebind
 
 
+@pytest.mark.parametrize("door", ["dra", "plugin", "both"])
+def test_way_into_a_machine_is_a_resources(tmp_path: Path, door: str) -> None:
+    """A claim says it in a configuration of its own."""
+
+    text = '[[gpu.group]]\nname = "a"\nmatch.type = "vfio"\nvfio.iommufd = true\n'
+    report = check_text(tmp_path, f'{text}door = "{door}"')
+
+    assert report.faults == ()
+    said = "a claim says so by its VfioConfig" in str(report.warnings)
+    assert said is (door == "dra")
+
+
 def test_groups_that_take_the_same_device_are_told() -> None:
     """A device that both name, with nothing that tells them apart, and a resource of two sorts."""
 

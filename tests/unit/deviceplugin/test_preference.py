@@ -47,6 +47,21 @@ def ask(resource: Resource, *available: str, must: tuple[str, ...] = (), size: i
     return " ".join(name.removeprefix("GPU-") for name in ids)
 
 
+def test_functions_of_one_iommu_group_are_not_given_together() -> None:
+    """Whoever has one has the group, so a second of it would be refused: its pod would fail."""
+
+    bundles = ("iommu:7", "iommu:7", "", "iommu:9")
+    units = tuple(attrs.evolve(u, bundle=b) for u, b in zip(gpus(4), bundles, strict=True))
+    resource = Resource(name=NAME, units=units)
+
+    assert ask(resource, size=2) == "2 3"
+    assert ask(resource, "GPU-0", "GPU-1", "GPU-2", size=2) == "0 2"
+    assert ask(resource, "GPU-0", "GPU-1", "GPU-3", size=2) == "0 3"
+    assert ask(resource, must=("GPU-1",), size=3) == "1 2 3"
+    with pytest.raises(ClaimError, match=r"3 of the 4 available .*one function of an IOMMU group"):
+        ask(resource, size=4)
+
+
 @pytest.mark.parametrize(
     ("available", "must", "size", "wanted"),
     [

@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from berth.config.doors import Door as WrittenDoor
-from berth.config.gpu import GpuGroup, GpuShare, GpuTable, ShareMemory
+from berth.config.gpu import GpuGroup, GpuShare, GpuTable, GpuVfio, ShareMemory
 from berth.config.gpumatch import Glob, GpuMatch, GpuType
 from berth.config.match import PciPattern
 from berth.gpu.survey import GpuSurvey
@@ -494,6 +494,41 @@ def test_function_for_machines_is_offered_with_its_group() -> None:
     assert one.capacity["barMemory"].value == 2**37
     assert (one.attributes["iommuGroup"], one.attributes["iommufd"]) == (40, False)
     assert [each.path for each in one.edits.nodes] == ["/dev/vfio/vfio", "/dev/vfio/40"]
+
+
+GROUPS = dict([node("/dev/vfio/vfio", 10, 196), node("/dev/vfio/40", 236, 0)])
+IOMMUFD = dict([node("/dev/iommu", 10, 126), node("/dev/vfio/devices/vfio0", 240, 0)])
+
+
+@pytest.mark.parametrize(
+    ("door", "iommufd", "nodes", "lacking", "given"),
+    [
+        ("dra", False, IOMMUFD, (), []),
+        ("plugin", False, {**GROUPS, **IOMMUFD}, (), ["/dev/vfio/vfio", "/dev/vfio/40"]),
+        ("plugin", True, {**GROUPS, **IOMMUFD}, (), ["/dev/iommu", "/dev/vfio/devices/vfio0"]),
+        ("plugin", False, IOMMUFD, ("/dev/vfio/vfio", "/dev/vfio/40"), []),
+        ("both", False, IOMMUFD, ("/dev/vfio/vfio", "/dev/vfio/40"), []),
+        ("both", True, IOMMUFD, (), ["/dev/iommu", "/dev/vfio/devices/vfio0"]),
+        ("plugin", True, GROUPS, ("/dev/iommu", "/dev/vfio/devices/vfio0"), []),
+    ],
+)
+def test_resource_is_given_by_the_nodes_that_its_group_says(
+    door: str, iommufd: bool, nodes: Any, lacking: tuple[str, ...], given: list[str]
+) -> None:
+    """All of them or nothing; a claim says so itself, so either way will do for it."""
+
+    group = GpuGroup(
+        name="vm",
+        match=GpuMatch(type=(GpuType.VFIO,)),
+        door=WrittenDoor(door),
+        vfio=GpuVfio(iommufd=iommufd),
+    )
+    around = facts(nodes=nodes, functions={address_of(0): FunctionFiles(vfio="vfio0")})
+    functions = [function(0, driver="vfio-pci")]
+    (one,) = look((), functions, nodes=around, table=GpuTable(groups=(group,))).peripherals
+
+    assert (one.lacking, one.unhealthy) == (lacking, "nodes-missing" if lacking else "")
+    assert [each.path for each in one.edits.nodes] == given
 
 
 @pytest.mark.parametrize(

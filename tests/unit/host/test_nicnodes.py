@@ -10,6 +10,8 @@ import pytest
 
 from berth.host.nicnodes import RDMA_CM, TUN, VHOST_NET, NicNodeReader
 
+NIC = "0000:41:00.0"
+
 
 class Tree:
     """A sysfs and a ``/dev`` under a folder."""
@@ -84,15 +86,20 @@ def test_machine_without_rdma_has_none(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_nodes_of_vfio_are_read_where_a_nic_is_bound_to_it(tree: Tree) -> None:
-    """That of the interface and those of groups; the folder of devices is none."""
+    """Of the interface, of groups, of iommufd and of functions; the folder of these is none."""
 
-    for number, path in enumerate(("/dev/vfio/vfio", "/dev/vfio/50", "/dev/vfio/noiommu-3")):
-        tree.node(path, number)
-    (tree.dev / "vfio/devices").mkdir()
-
-    assert set(tree.reader.read([], vfio=True).known) == {
+    paths = {
         "/dev/vfio/vfio",
         "/dev/vfio/50",
         "/dev/vfio/noiommu-3",
+        "/dev/iommu",
+        "/dev/vfio/devices/vfio2",
     }
-    assert set(tree.reader.read([]).known) == set()
+    for number, path in enumerate(sorted(paths)):
+        tree.node(path, number)
+    (tree.sys / "bus/pci/devices" / NIC / "vfio-dev/vfio2").mkdir(parents=True)
+
+    found = tree.reader.read([], vfio=[NIC, "0000:41:00.1"])
+    assert (set(found.known), found.vfio) == (paths, {NIC: "vfio2"})
+    bare = tree.reader.read([])
+    assert (set(bare.known), bare.vfio) == (set(), {})

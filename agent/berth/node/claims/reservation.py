@@ -35,7 +35,7 @@ from berth.node.claims.unwaited import Unwaited
 from berth.node.health.fitness import Fitness
 from berth.node.health.inquiry import Inquiry
 from berth.node.inventory.snapshot import Snapshot
-from berth.node.ledger import UNKNOWN, Hold, Ledger, PluginHolder
+from berth.node.ledger import UNKNOWN, Conflict, Hold, Ledger, PluginHolder
 from berth.node.records.record import ClaimRecord
 from berth.node.records.records import Records
 from berth.node.views.troubles import Trouble, Troubles
@@ -193,7 +193,11 @@ class Reservation:
         return await self._inquiry.ask(names) if self._inquiry is not None else {}
 
     def _admit(self, claim: Claim, snapshot: Snapshot, fitness: Fitness | None) -> Admission:
-        """Judge the claim, and take what it is admitted to."""
+        """Judge the claim, and take what it is admitted to.
+
+        Raises:
+            ClaimError: It is refused; two of its own devices may be what cannot go together.
+        """
         admission = admit(claim, snapshot, self._ledger, fitness=fitness)
         if not isinstance(admission, Admitted):
             return admission
@@ -203,9 +207,13 @@ class Reservation:
         unready = self._unwaited.unready(claim) if self._unwaited is not None else ""
         if unready:
             return Waiting(reason=unready)
-        if self._ledger.take(admission.holds) is not None:
-            return Waiting(reason="two of its requests name one device")
-        return admission
+        conflict = self._ledger.take(admission.holds)
+        if conflict is None:
+            return admission
+        others = [hold for hold in conflict.holders if hold.holder != claim.ref]
+        if not others:
+            raise _at_odds(claim.ref, conflict)
+        return Waiting(reason=f"of {conflict.wanted.device} less is free than its requests want")
 
     async def _wait_news(self, claim: Claim, seen: Versions) -> None:
         """Wait until something changed, or until it is time to ask the API server again.
@@ -329,6 +337,23 @@ def _sick(claim: Claim, state: HealthState) -> frozenset[str]:
     """Devices of the claim that are sick."""
     names = (result.device for result in claim.results)
     return frozenset(name for name in names if state.of(name).status is Status.UNHEALTHY)
+
+
+def _at_odds(ref: ClaimRef, conflict: Conflict) -> ClaimError:
+    """Two devices of one claim that cannot be given at the same time, whoever waits for what."""
+    wanted = conflict.wanted
+    names = dict.fromkeys((*(hold.device for hold in conflict.holders), wanted.device))
+    if len(names) == 1:
+        return ClaimError(
+            f"claim {ref}", f"has {wanted.device} twice: two of its requests name one device"
+        )
+    return ClaimError(
+        f"claim {ref}",
+        f"has {' and '.join(names)}, which share {wanted.key}",
+        rule="what shares hardware, such as an IOMMU group, is given once",
+        mend="ask for one of them; `distinctAttribute` of iommuGroup in the claim's constraints "
+        "has the scheduler take others",
+    )
 
 
 def _waited_in_vain(ref: ClaimRef, began: float, waiting: Waiting) -> ClaimError:

@@ -22,6 +22,7 @@ from berth.errors import BerthError, ClaimError
 from berth.model.claim import ClaimRef
 from berth.model.edits import Edits, joined
 from berth.model.inventory import Inventory
+from berth.model.peripheral import VFIO_GPU
 from berth.model.resource import Grant
 from berth.nic.deviceinfo import environment
 from berth.node.claims.status import now_text
@@ -36,6 +37,7 @@ from berth.node.records.given import Given, GivenDevice
 from berth.node.records.shelf import Shelf
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
+from berth.vfio.wayin import addresses_entry
 
 _log = get_log(__name__)
 
@@ -362,6 +364,9 @@ class Allotments:
         ]
         infos = [device.peripheral.info for device in chosen]
         told = environment(resource, [info for info in infos if info is not None])
+        # Its path is where it is on the PCI bus.
+        functions = [one.path for d in chosen if (one := d.peripheral).type == VFIO_GPU]
+        told = (*told, addresses_entry(resource, functions)) if functions else told
         marked = Edits(env=(*told, mark(resource, [device.id for device in chosen])))
         return Grant(
             edits=joined((*parts, marked)),

@@ -1,10 +1,11 @@
 """Which pod has the NICs that were asked for as resources: found out when its sandbox is made.
 
 Kubelet asks the device plugin for ids and names no pod. When a sandbox comes while NICs wait for
-theirs, kubelet is asked what that pod has. A container that was given something says so by the mark
-in its environment; since whoever writes a pod may write that too, kubelet is asked once more then,
-and has the word. From then on the pod has its NICs as it would by claims: with names of their own,
-brought into each of its sandboxes until nobody has them any more.
+theirs, kubelet is asked what that pod has. A container that was given something has the mark in its
+environment. Whoever writes a pod may write that too, and a value of their own goes over the true
+one; the name alone stays. So while a NIC of that resource waits for its pod, kubelet is asked once
+more whatever the value says, and has the word. From then on the pod has its NICs as it would by
+claims: with names of their own, brought into each of its sandboxes until nobody has them any more.
 
 Source: network.md §9 (``attach = "nri"``); KC §10 for what kubelet answers.
 """
@@ -12,7 +13,7 @@ Source: network.md §9 (``attach = "nri"``); KC §10 for what kubelet answers.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final, Protocol
 
 import attrs
@@ -24,7 +25,7 @@ from berth.model.resource import PodUsages
 from berth.nic.config.pod import assign_names
 from berth.nic.record import NicRecord, Stage
 from berth.node.holders.nicholders import NicHolders, nics_of
-from berth.node.plugin.running import units_of
+from berth.node.plugin.running import mark_name, units_of
 from berth.node.records.given import Given
 from berth.node.records.shelf import Shelf
 from berth.runtime.logs import get_log
@@ -83,7 +84,7 @@ class ResourcePods:
             ClaimError: The pod cannot have its NICs as their groups say.
             HostError: The disk refused.
         """
-        if not any(one.has_nics and not one.pod_uid for one in self._given.all()):
+        if not any(self._waiting()):
             return
         try:
             await self._bind(sandbox, await self._ask(sandbox, limit_s=ASK_S))
@@ -98,17 +99,23 @@ class ResourcePods:
                 kubelet does not say whose they are.
             HostError: The disk refused.
         """
-        units = {unit for container in containers for unit in units_of(container.env)}
-        if not units or not self._strange(sandbox, units):
+        told = [container.env for container in containers]
+        names = {name for env in told for name in env}
+        waiting = [one for one in self._waiting() if mark_name(one.holder.resource) in names]
+        said = {unit for env in told for unit in units_of(env)}
+        if not waiting and not self._strange(sandbox, said):
             return
         has = await self._ask(sandbox, limit_s=INSIST_S)
         await self._bind(sandbox, has)
         for one in self._strange(sandbox, has):
             raise ClaimError(
                 f"pod {sandbox}",
-                f"has {', '.join(one.holder.ids)} of {one.holder.resource}, not ready yet",
+                f"has {_words(one)}, not ready yet",
                 mend="kubelet makes the container again; `berth holds` tells how far it is",
             )
+        for one in self._strange(sandbox, said):
+            if not one.pod_uid and not one.revoked:
+                raise _unshown(sandbox, one)
 
     def asked_by(self, container: Container) -> tuple[Given, ...]:
         """What a container says that it was given, of whatever kind."""
@@ -138,6 +145,10 @@ class ResourcePods:
             f"may have NICs, and kubelet does not say which: {reason}",
             mend="kubelet makes the container again by itself",
         )
+
+    def _waiting(self) -> Iterator[Given]:
+        """What has NICs, and no pod yet."""
+        return (one for one in self._given.all() if one.has_nics and not one.pod_uid)
 
     def _strange(self, sandbox: Sandbox, units: Collection[tuple[str, str]]) -> tuple[Given, ...]:
         """What has a part of these units, and is not known to be the pod's."""
@@ -183,6 +194,22 @@ class ResourcePods:
             config = attrs.evolve(nic.config, interface=interface)
             given = given.with_nic(index, attrs.evolve(nic, config=config))
         return attrs.evolve(given, pod_uid=sandbox.uid)
+
+
+def _unshown(sandbox: Sandbox, given: Given) -> ClaimError:
+    """What a container says that it was given, though kubelet shows it nowhere in its pod."""
+    return ClaimError(
+        f"pod {sandbox}",
+        f"says that it has {_words(given)}, and kubelet shows no container of it with that",
+        rule="a NIC goes to the pod that kubelet shows with it; of init containers kubelet shows "
+        "those that restart",
+        mend="ask for it in a container that runs on, or by a claim; no pod sets "
+        f"{mark_name(given.holder.resource)} itself",
+    )
+
+
+def _words(given: Given) -> str:
+    return f"{', '.join(given.holder.ids)} of {given.holder.resource}"
 
 
 def _is_named(given: Given) -> bool:

@@ -1,9 +1,10 @@
 """Which containers that the device plugin gave something run now, as the runtime tells.
 
 Kubelet's lists forget a pod that was deleted by force while its containers still run; the runtime
-does not. A container is known by the mark that the plugin's answer put into its environment; since
-whoever writes a pod may write that too, it speaks for no other pod's devices once kubelet has shown
-whose they are.
+does not. A container is known by the mark that the plugin's answer put into its environment.
+Whoever writes a pod may write that too: so it speaks for no other pod's devices once kubelet has
+shown whose they are, and a container whose mark is not true counts for all that kubelet showed it
+with.
 
 Source: gpu-and-health.md L6, L7.
 """
@@ -18,6 +19,7 @@ from typing import Final
 import attrs
 
 from berth.model.pod import Container, ContainerState, Sandbox
+from berth.model.resource import ContainerRef
 from berth.node.records.given import Given
 
 _MARK: Final = "BERTH_PLUGIN_"
@@ -27,11 +29,19 @@ _ENDED: Final = frozenset({ContainerState.STOPPED})
 def mark(resource: str, ids: Sequence[str]) -> str:
     """The environment entry by which a container is known to have ids of a resource.
 
-    One name per resource, since a second entry of the same name would replace the first. Names of
-    resources may differ in signs alone that no variable's name has, hence the checksum.
+    One name per resource, since a second entry of the same name would replace the first.
+    """
+    return f"{mark_name(resource)}={resource}:{','.join(ids)}"
+
+
+def mark_name(resource: str) -> str:
+    """The variable that every container has which was given something of a resource.
+
+    Whoever writes a pod can give it another value, which wins, and cannot take it away.
+    Names of resources may differ in signs alone that no variable's name has, hence the checksum.
     """
     name = re.sub(r"[^A-Z0-9]", "_", resource.upper())
-    return f"{_MARK}{name}_{zlib.crc32(resource.encode()):08X}={resource}:{','.join(ids)}"
+    return f"{_MARK}{name}_{zlib.crc32(resource.encode()):08X}"
 
 
 @attrs.frozen(kw_only=True)
@@ -40,11 +50,24 @@ class _Marked:
 
     Attributes:
         pod: Namespace and name of its pod; empty where the runtime did not tell.
+        name: Its own, in the pod.
+        marks: Names of its marks: these are there whatever the pod's author wrote.
+        units: What its marks say.
     """
 
     sandbox_id: str
     pod: tuple[str, str]
+    name: str
+    marks: frozenset[str]
     units: frozenset[tuple[str, str]]
+
+    def may_be(self, shown: ContainerRef) -> bool:
+        """Whether it is the container that kubelet shows, as far as the runtime told."""
+        return self.pod == ("", "") or (*self.pod, self.name) == (
+            shown.namespace,
+            shown.pod,
+            shown.container,
+        )
 
 
 class Running:
@@ -56,10 +79,17 @@ class Running:
 
     Args:
         ended: Called when one of them has ended.
+        given: What the device plugin gave, with the containers that kubelet shows.
     """
 
-    def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        ended: Callable[[], None] = lambda: None,
+        *,
+        given: Callable[[], Iterable[Given]] = tuple,
+    ) -> None:
         self._ended = ended
+        self._given = given
         self._containers: dict[str, _Marked] = {}
         self._is_told = False
 
@@ -75,10 +105,14 @@ class Running:
 
     def made(self, sandbox: Sandbox, container: Container) -> None:
         """A container is being made."""
-        units = frozenset(units_of(container.env))
-        if units:
+        marks = frozenset(name for name in container.env if name.startswith(_MARK))
+        if marks:
             self._containers[container.id] = _Marked(
-                sandbox_id=sandbox.id, pod=(sandbox.namespace, sandbox.name), units=units
+                sandbox_id=sandbox.id,
+                pod=(sandbox.namespace, sandbox.name),
+                name=container.name,
+                marks=marks,
+                units=frozenset(units_of(container.env)),
             )
 
     def ended(self, container: Container) -> None:
@@ -101,10 +135,26 @@ class Running:
         wanted = {(given.holder.resource, id_) for id_ in given.holder.ids}
         shown = given.holder.container
         return any(
-            not wanted.isdisjoint(one.units)
-            and (shown is None or one.pod in {("", ""), (shown.namespace, shown.pod)})
+            shown is None or one.pod in {("", ""), (shown.namespace, shown.pod)}
+            if not wanted.isdisjoint(one.units)
+            else shown is not None and one.may_be(shown) and self._hides(one, given.holder.resource)
             for one in self._containers.values()
         )
+
+    def _hides(self, one: _Marked, resource: str) -> bool:
+        """Whether its mark of a resource says anything but what kubelet shows it with."""
+        if mark_name(resource) not in one.marks:
+            return False
+        said = {id_ for of, id_ in one.units if of == resource}
+        shown = {
+            id_
+            for each in self._given()
+            if each.holder.resource == resource
+            and each.holder.container is not None
+            and one.may_be(each.holder.container)
+            for id_ in each.holder.ids
+        }
+        return not said or not said <= shown
 
 
 def units_of(env: Mapping[str, str]) -> Iterable[tuple[str, str]]:

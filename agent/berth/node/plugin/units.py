@@ -118,6 +118,7 @@ def _units(one: Peripheral, ledger: Ledger, sick: Container[str]) -> Iterator[Un
             numa=one.numa,
             pcie_root=one.pcie_root,
             bearer=one.bearer,
+            bundle=one.bundle,
             links=one.links,
         )
 

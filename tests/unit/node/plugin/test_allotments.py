@@ -382,6 +382,21 @@ async def test_two_of_shared_hardware_are_refused_to_one_container(desk: Desk) -
 
     desk.see(grouped(0), grouped(1))
 
+    await wait_all_tasks_blocked()
+    assert {unit.bundle for unit in desk.units().values()} == {"iommu:7"}
     with pytest.raises(ClaimError, match="modem-1: shares iommu:7 with modem-0"):
         await desk.allotments.allocate(RESOURCE, ("modem-0", "modem-1"))
     assert desk.ledger.holds() == ()
+
+
+async def test_container_is_told_where_its_functions_are(desk: Desk) -> None:
+    """By the name under which what starts machines looks, whichever way the nodes come."""
+
+    bound = attrs.evolve(modem(0), kind="vfio", type="vfio", path="0000:81:00.0")
+    by_cdi = attrs.evolve(modem(1), kind="vfio", type="vfio", path="0000:3b:00.0", inject="cdi")
+    desk.see(bound, by_cdi)
+    await wait_all_tasks_blocked()
+
+    grant = await desk.allotments.allocate(RESOURCE, ("modem-0", "modem-1"))
+
+    assert "PCI_RESOURCE_BERTH_DEV_MODEM=0000:3b:00.0,0000:81:00.0" in grant.edits.env

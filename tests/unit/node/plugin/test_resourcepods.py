@@ -16,7 +16,7 @@ from berth.nic.record import NicRecord, SandboxRef, Stage
 from berth.node.holders.nicholders import NicHolders
 from berth.node.plugin.allotments import given_shelf
 from berth.node.plugin.resourcepods import ASK_S, ResourcePods
-from berth.node.plugin.running import mark
+from berth.node.plugin.running import mark, mark_name
 from berth.node.records.given import Given
 from berth.node.records.records import Records
 from tests.unit.node.machine import BOOT
@@ -143,7 +143,7 @@ async def test_silent_kubelet_keeps_only_a_pod_with_a_nic_from_starting(
     began = trio.current_time()
     await bench.pods.learn(POD)
     assert trio.current_time() - began <= ASK_S
-    await bench.pods.mark(OTHER, [marked(OTHER, "modem-7")])
+    await bench.pods.mark(OTHER, [Container(id="c", sandbox_id="s2", env={"PATH": "/bin"})])
     with pytest.raises(ClaimError, match="kubelet does not say which"):
         await bench.pods.mark(POD, [marked(POD, "modem-0")])
     assert bench.pods.of_pod(POD.uid) == ()
@@ -171,11 +171,48 @@ async def test_mark_that_somebody_wrote_into_a_pod_gives_nothing(bench: Bench) -
 
     await bench.give(0)
     bench.has("user", "modem-0")
-    await bench.pods.mark(OTHER, [marked(OTHER, "modem-0")])
+    with pytest.raises(
+        ClaimError, match=r"says that it has modem-0 of .* no pod sets BERTH_PLUGIN_"
+    ):
+        await bench.pods.mark(OTHER, [marked(OTHER, "modem-0")])
     assert bench.pods.of_pod(OTHER.uid) == ()
 
     await bench.pods.learn(POD)
     assert bench.names() == ["net1"]
+    await bench.pods.mark(OTHER, [marked(OTHER, "modem-0")])
+    assert bench.pods.of_pod(OTHER.uid) == ()
+
+
+@pytest.mark.parametrize("value", ["", "hidden", f"{RESOURCE}:modem-1", "other.dev/modem:modem-0"])
+async def test_mark_that_a_pod_hides_shows_by_its_name(bench: Bench, value: str) -> None:
+    """A value of the author's goes over kubelet's, and the pod has its NIC all the same."""
+
+    await bench.give(0)
+    await bench.give(1)
+    bench.has("other", "modem-1")
+    await bench.pods.learn(OTHER)
+    bench.kubelet.fault = HostError("kubelet.sock", "no answer")
+    await bench.pods.learn(POD)
+    hidden = Container(id="c", sandbox_id=POD.id, name="main", env={mark_name(RESOURCE): value})
+    with pytest.raises(ClaimError, match="kubelet does not say which"):
+        await bench.pods.mark(POD, [hidden])
+
+    bench.kubelet.fault = None
+    bench.has("user", "modem-0")
+    await bench.pods.mark(POD, [hidden])
+    assert [one.uid for one in bench.pods.of_pod(POD.uid)] == ["g0"]
+    assert [one.uid for one in bench.pods.of_pod(OTHER.uid)] == ["g1"]
+
+
+async def test_container_that_kubelet_does_not_show_is_refused_its_nic(bench: Bench) -> None:
+    """An init container that ends: whose NIC it is, nobody tells, and it must not start without."""
+
+    await bench.give(0)
+    bench.kubelet.pods["user"] = PodUsages()
+
+    with pytest.raises(ClaimError, match=r"modem-0 of .*of init containers kubelet shows those"):
+        await bench.pods.mark(POD, [marked(POD, "modem-0")])
+    assert bench.pods.of_pod(POD.uid) == ()
 
 
 async def test_name_of_the_group_is_taken_and_the_next_is_numbered(bench: Bench) -> None:

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from berth.model.pod import Container, ContainerState, Sandbox
-from berth.node.plugin.running import Running, mark, units_of
+from berth.node.plugin.running import Running, mark, mark_name, units_of
 from tests.unit.node.peripherals import RESOURCE, USER, given, modem
 
 MODEM = given(modem())
@@ -106,6 +106,50 @@ def test_mark_that_another_pod_wrote_keeps_nothing_held(pod: Sandbox, *, live: b
 
     assert running.is_live(given(modem(), container=USER)) is live
     assert running.is_live(MODEM)
+
+
+HIDDEN = [
+    f"{mark_name(RESOURCE)}=",
+    f"{mark_name(RESOURCE)}=gone",
+    mark(RESOURCE, ["modem-7"]),
+    mark(RESOURCE, ["modem-1", "modem-7"]),
+]
+SHOWN = given(modem(), container=USER)
+
+
+@pytest.mark.parametrize("entry", HIDDEN)
+def test_container_that_hides_its_mark_counts_for_what_it_has(entry: str) -> None:
+    """By the container's name and the mark's, which its author cannot take away."""
+
+    foreign = given(modem(7), uid="g7", container=attrs.evolve(USER, pod="other"))
+    others = given(modem(1), uid="g1", container=USER)
+    running = Running(given=lambda: [SHOWN, others, foreign])
+    hiding = attrs.evolve(container("c1", entry), name="main")
+    running.synchronize([POD], [hiding])
+
+    assert running.is_live(SHOWN)
+    assert not running.is_live(foreign)
+    running.ended(hiding)
+    assert not running.is_live(SHOWN)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        attrs.evolve(container("c1", *HIDDEN[:1]), name="aside"),
+        attrs.evolve(container("c1", f"{mark_name('berth.dev/fax')}="), name="main"),
+        attrs.evolve(container("c1", mark(RESOURCE, ["modem-1"])), name="main"),
+    ],
+    ids=["another container", "another resource", "the successor of its pod"],
+)
+def test_container_with_a_true_mark_or_none_counts_for_nothing_else(other: Container) -> None:
+    """A pod that was made anew under its name has what kubelet shows it with now."""
+
+    now = given(modem(1), uid="g2", container=USER)
+    running = Running(given=lambda: [SHOWN, now])
+    running.made(POD, other)
+
+    assert not running.is_live(SHOWN)
 
 
 def _entries(one: Container) -> list[str]:
