@@ -32,6 +32,8 @@ MOST: Final = 4096
 _PER_SET: Final = 8
 # Devices that draw on one set.
 
+_PFS: Final = 3
+
 _COUNTERS: Final = {
     "memory": 2**36,
     "slices": 7,
@@ -201,7 +203,7 @@ def kinds(draw: st.DrawFn, *, costs: bool = True, gated: bool = True) -> Device:
         binding=draw(_some(_READY)) if waits else (),
         failure=draw(_some(_FAILED)) if waits else (),
         lists=_lists(standard) if gated and draw(st.booleans()) else {},
-        bucket=draw(st.sampled_from(["", "together"])),
+        bucket=draw(st.sampled_from(["", "together", "between"])),
         consumes=draw(_draws(gated=gated)) if type_ in _COUNTED else (),
         costs=draw(_costs(sorted(capacity))) if costs else {},
     )
@@ -303,13 +305,15 @@ def sets_of(devices: Iterable[Device]) -> tuple[CounterSet, ...]:
 def device_of(kind: Device, number: int) -> Device:
     """One device of a kind."""
     whole = number // _PER_SET
+    # As the VFs of a PF: one after the other, or between those of other PFs.
+    place = whole if kind.bucket == "together" else number % _PFS
     return attrs.evolve(
         kind,
         name=f"{kind.type}-{number:04d}",
         identity=f"pci:{number}",
         attributes={**kind.attributes, "number": number},
         # No bucket has devices of two groups.
-        bucket=f"{kind.type}/{kind.group}/{whole}" if kind.bucket else "",
+        bucket=f"{kind.type}/{kind.group}/{kind.bucket}-{place}" if kind.bucket else "",
         consumes=tuple(
             attrs.evolve(one, counter_set=f"{one.counter_set}-{whole:04d}") for one in kind.consumes
         ),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
+from berth.dra.origin import NIC_TYPES
 from berth.dra.slices import Verb, Write
 from berth.kube.slices import slice_json
 from berth.model.device import Device
@@ -99,7 +100,7 @@ def test_new_device_writes_one_slice_where_one_has_room(inventory: Inventory) ->
 
 def pool_of(device: Device) -> bool:
     """Which of both pools a device lies in."""
-    return device.type.startswith("nic")
+    return device.type in NIC_TYPES
 
 
 def shelf_pool(shelf: Shelf, device: Device) -> str:
