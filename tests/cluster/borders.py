@@ -171,7 +171,8 @@ def _costs() -> Strategy:
     )
     overhead = st.fixed_dictionaries({}, optional={"perPod": amount, "perContainer": amount})
     cost = st.fixed_dictionaries({}, optional={"mapping": mapping, "overhead": overhead})
-    names = st.sampled_from(["cpu", "memory", "hugepages-2Mi", "hugepages-", "pods", "a.b/c"])
+    good = ("cpu", "memory", "hugepages-2Mi")
+    names = st.sampled_from([*good, "hugepages-", "ephemeral-storage", "pods", "a.b/c"])
     return st.dictionaries(names, cost, max_size=2).map(
         lambda costs: {"nodeAllocatableResources": costs, "capacity": {"c": {"value": "4"}}}
     )

@@ -39,6 +39,8 @@ def test_costs_are_read_in_thousandths() -> None:
         ("much", "it must be a table such as"),
         ({"pods": {"pod": "1"}}, "is no resource of a node"),
         ({"nvidia.com/gpu": {"pod": "1"}}, "is no resource of a node"),
+        # The server of 1.37 takes no slice with it.
+        ({"ephemeral-storage": {"pod": "1Gi"}}, "is no resource of a node"),
         ({"cpu": {}}, "costs nothing"),
         ({"cpu": {"pod": "0"}}, "an amount above zero"),
         ({"cpu": {"pod": "-1"}}, "an amount above zero"),
