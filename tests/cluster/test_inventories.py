@@ -114,7 +114,9 @@ async def published(desk: Desk, inventory: Inventory) -> tuple[Sequence[Verb], M
     shelf = Shelf()
     shelf.slices = dict(after)
     pools = {one.pool for one in after.values()}
-    names = [name for pool in pools for name in shelf.read(pool) or ("incomplete",)]
+    read = [shelf.read(pool) for pool in pools]
+    assert None not in read
+    names = [name for each in read for name in each or ()]
     assert sorted(names) == sorted(device.name for device in inventory.devices)
     sets = {name for pool in pools for name in shelf.read_sets(pool)}
     assert sets == {one.name for one in inventory.sets}
