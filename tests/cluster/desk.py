@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Final
 
+import attrs
+
 from berth.dra.capabilities import Capabilities
 from berth.dra.origin import Origin
 from berth.dra.slices import PoolPlan, Verb
@@ -59,9 +61,9 @@ class Desk:
         return [write.verb for each in due for write in each.writes]
 
     def plan(self, inventory: Inventory) -> tuple[PoolPlan, ...]:
-        """What is due."""
+        """What is due; lists are made where the server takes them, of what there is."""
         return self.writer.plan(
-            inventory.devices,
+            [attrs.evolve(device, lists={}) for device in inventory.devices],
             inventory.sets,
             notes=self.capabilities.is_since(NOTES_SINCE),
             unseen=None,
