@@ -1,12 +1,13 @@
 """Claims whose allocation is older than the slices: their own device, or a word why not.
 
 The scheduler allocates by what the slices say, while kubelet stands still; before it asks for the
-claim, the daemon starts again and publishes otherwise.
+claim, the daemon is given other settings, or is another one.
 """
 
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Mapping
 
 from tests.cluster.api import Object
@@ -55,12 +56,10 @@ def allocated(site: Site, claim: str) -> Object:
     return dict(one)
 
 
-def restart(site: Site, config: str) -> None:
-    """End the daemon, and start it with other settings."""
-    site.node.berthd.terminate()
+def reload(site: Site, config: str) -> None:
+    """Have the daemon take other settings; one that starts anew publishes only to a kubelet."""
     site.node.write(CONFIG, config)
-    site.node.berthd.start()
-    site.node.berthd.wait_ready()
+    site.node.berthd.signal(signal.SIGHUP)
 
 
 def why(site: Site, claim: str) -> str:
@@ -82,7 +81,7 @@ def test_claim_of_an_older_generation_gets_its_own_device_once_it_is_back(site: 
         pod = site.create("old", "old")
         name = allocated(site, "old")["device"]
         (other,) = {"console-tty62", "console-tty63"} - {name}
-        restart(site, MANY.format(ones="[0-8]", last=other[-1]))
+        reload(site, MANY.format(ones="[0-8]", last=other[-1]))
         site.wait_same("generation", lambda: generation(site), first + 1, limit_s=20)
     told = pod.wait_refused()
 
@@ -92,7 +91,7 @@ def test_claim_of_an_older_generation_gets_its_own_device_once_it_is_back(site: 
     assert site.listed("holds") == []
     site.claim("new", ASKED)
     assert list(consoles(site.run("new", "new"))) == [other.removeprefix("console-")]
-    restart(site, BEFORE)
+    reload(site, BEFORE)
     site.wait_same("generation", lambda: generation(site), first + 2, limit_s=20)
     pod.nudge()
     pod.wait(is_running, what="runs")
@@ -116,8 +115,8 @@ def test_claim_of_a_pool_that_has_another_name_now_is_refused_at_once(site: Site
         assert (given["pool"], given["device"]) == (f"{site.node.name}/cards", device("nic0"))
         site.node.berthd.start()
         site.node.berthd.wait_ready()
-        site.wait_same("pools", lambda: pools(site), {own_pool(site)}, limit_s=20)
     told = pod.wait_refused()
+    site.wait_same("pools", lambda: pools(site), {own_pool(site)}, limit_s=20)
 
     assert told == (
         f"{device('nic0')} of pool {site.node.name}/cards: is no device of this node: "
@@ -145,4 +144,5 @@ def rename_pool(site: Site, name: str) -> None:
     kept = {key: old["metadata"][key] for key in ("generateName", "ownerReferences")}
     pool = {**old["spec"]["pool"], "name": name}
     spec = {**old["spec"], "pool": pool}
-    site.api.create({**old, "metadata": kept, "spec": spec})
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"}
+    site.api.create({**kind, "metadata": kept, "spec": spec})
