@@ -154,7 +154,12 @@ def test_list_attribute_under_a_gate_that_is_on_is_stored() -> None:
 def test_lists_that_are_empty_are_not_stored() -> None:
     """Nor keys of which there are none; a slice comes back without them."""
 
-    empty = {"taints": [], "attributes": {}, "bindingConditions": [], "consumesCounters": []}
+    empty: dict[str, Any] = {
+        "taints": [],
+        "attributes": {},
+        "bindingConditions": [],
+        "consumesCounters": [],
+    }
     server = ApiServer(gates=gates.GATES_1_37)
 
     stored = server.put(SLICES, slice_of({"name": "a", **empty}))
