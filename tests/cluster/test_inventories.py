@@ -66,13 +66,16 @@ def test_any_inventory_of_the_largest_node_is_taken_by_the_server(
     trio.run(show, server, gates, tmp_path, inventory, place)
 
 
-def test_largest_inventory_of_the_fullest_devices_is_taken_by_the_server(
+def test_inventory_of_the_fullest_devices_is_taken_by_the_server(
     gates: Gates, server: Cluster, tmp_path: Path
 ) -> None:
-    """All that a device can have, at its limits, 64 times in a slice, 4,096 times on a node."""
+    """All that a device can have, at its limits, 64 times in a slice.
+
+    4,096 of them, 26 MB of slices, were taken as well; that is minutes of a busy machine.
+    """
 
     one = partial(show, changes="a taint".__eq__)
-    trio.run(one, server, gates, tmp_path, everything(), MOST // 2)
+    trio.run(one, server, gates, tmp_path, everything(SMALL), SMALL // 2)
 
 
 async def show(
