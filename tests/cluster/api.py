@@ -84,9 +84,14 @@ class Api:
             kind = response.headers.get_content_type()
         answer = json.loads(text) if kind == "application/json" else text
         if response.status >= 300:
-            words = answer.get("message", text) if isinstance(answer, dict) else text
+            told: Object = answer if isinstance(answer, dict) else {"message": text}
+            causes = (told.get("details") or {}).get("causes", ())
             raise KubeError(
-                f"{method} {path}", f"{response.status} {words}", status=response.status
+                f"{method} {path}",
+                f"{response.status} {told.get('message', text)}",
+                status=response.status,
+                reason=told.get("reason", ""),
+                fields=[each["field"] for each in causes if "field" in each],
             )
         return answer
 

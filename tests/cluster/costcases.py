@@ -18,6 +18,10 @@ COST_CASES: Final[Mapping[str, tuple[Mapping[str, Any], tuple[str, ...]]]] = {
     "by a capacity": (_mapping(capacityKey="slots", capacityMultiplier="2"), ()),
     "by pod and container": ({"memory": {"overhead": {"perPod": "1Gi", "perContainer": "0"}}}, ()),
     "huge pages": ({"hugepages-2Mi": {"overhead": {"perPod": "64Mi"}}}, ()),
+    "room on the disk": (
+        {"ephemeral-storage": {"overhead": {"perPod": "1Gi"}}},
+        ("[ephemeral-storage]",),
+    ),
     "no resource of a node": ({"pods": {"overhead": {"perPod": "1"}}}, ("[pods]",)),
     "nothing": ({"cpu": {}}, ("[cpu]",)),
     "no overhead": ({"cpu": {"overhead": {}}}, ("[cpu].overhead",)),

@@ -35,6 +35,7 @@ from berth.kube.sources import Choice
 from berth.kube.status import Condition, ConditionStatus, DeviceStatus
 from berth.model.claim import ClaimRef, NetworkData
 from berth.model.device import Capacity, CapacityRange, Device, Version
+from tests.cluster.apidoor import choose, open_door
 from tests.cluster.apiscenes import SCENES, SEEN, recorded
 from tests.cluster.apistage import (
     CLAIMS,
@@ -48,7 +49,6 @@ from tests.cluster.apistage import (
 )
 from tests.cluster.bed import Cluster
 from tests.cluster.claimscenes import make_claim
-from tests.cluster.controlplane import ADDRESS, PORT
 from tests.cluster.rightscenes import pod_with
 
 MANIFESTS: Final = Path(__file__).parents[2] / "configs" / "kubernetes"
@@ -57,26 +57,8 @@ MANIFESTS: Final = Path(__file__).parents[2] / "configs" / "kubernetes"
 @pytest.fixture
 async def door(cluster: Cluster) -> AsyncIterator[int]:
     """A port of loopback behind which the API server is, whose network is another one."""
-
-    async def relay(near: trio.SocketStream) -> None:
-        made = trio.socket.from_stdlib_socket(cluster.control.box.socket())
-        await made.connect((ADDRESS, PORT))
-        async with near, trio.SocketStream(made) as far, trio.open_nursery() as nursery:
-            nursery.start_soon(copy, near, far)
-            await copy(far, near)
-            nursery.cancel_scope.cancel()
-
-    async def copy(source: trio.SocketStream, sink: trio.SocketStream) -> None:
-        with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            async for data in source:
-                await sink.send_all(data)
-            await sink.send_eof()
-
-    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    async with trio.open_nursery() as nursery:
-        await nursery.start(trio.serve_listeners, relay, listeners)
-        yield listeners[0].socket.getsockname()[1]
-        nursery.cancel_scope.cancel()
+    async with open_door(cluster) as port:
+        yield port
 
 
 @pytest.fixture
@@ -91,11 +73,10 @@ async def real(cluster: Cluster, door: int, tmp_path: Path) -> AsyncIterator[Sta
         "admin": "/O=system:masters/CN=admin",
         "kubelet": f"/O=system:nodes/CN=system:node:{NODE}",
     }
-    choices = {}
-    for name, subject in subjects.items():
-        file = tmp_path / f"{name}.kubeconfig"
-        file.write_text(authority.kubeconfig(server, authority.sign(f"scene-{name}", subject)))
-        choices[name] = Choice(kind="kubeconfig", path=str(file))
+    choices = {
+        name: choose(cluster, door, f"scene-{name}", subject, tmp_path)
+        for name, subject in subjects.items()
+    }
     bound = {"kind": "Node", "apiVersion": "v1", "name": NODE, "uid": node["metadata"]["uid"]}
     for name, spec in (("account", {"boundObjectRef": bound}), ("stranger", {})):
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}

@@ -20,9 +20,7 @@ from berth.config.finding import Cursor
 from berth.config.forms import Form, OrEmpty, Text, listed
 from berth.model.nodecost import NodeCost, NodeCosts
 
-_RESOURCE: Final = re.compile(
-    r"cpu|memory|ephemeral-storage|hugepages-(?P<page>[1-9][0-9]*[KMGT]i)"
-)
+_RESOURCE: Final = re.compile(r"cpu|memory|hugepages-(?P<page>[1-9][0-9]*[KMGT]i)")
 _AMOUNT: Final = re.compile(r"([0-9]{1,16})(m|[kMGT]|[KMGT]i)?")
 _AMOUNTS: Final = ("device", "times", "pod", "container")
 _NEXT_UNIT: Final = 1024
@@ -109,10 +107,7 @@ class Costs(Form["NodeCosts"]):
             here = cursor.at(name)
             resource = _RESOURCE.fullmatch(name)
             if resource is None:
-                rule = (
-                    "they are cpu, memory, ephemeral-storage and hugepages-<size> such as "
-                    "hugepages-2Mi"
-                )
+                rule = "they are cpu, memory and hugepages-<size> such as hugepages-2Mi"
                 here.say("is no resource of a node", rule=rule)
             keys = Table(CostKeys).read(raw, here)
             if keys is not None:

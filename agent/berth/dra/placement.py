@@ -73,7 +73,22 @@ def _kept(previous: Slots, ordered: Sequence[Device], changed: Container[str]) -
     if not previous or len(set(before)) != len(before):
         return None
     rank = {device.name: position for position, device in enumerate(ordered)}
-    slots = [sorted((n for n in slot if n in rank), key=rank.__getitem__) for slot in previous]
+    left = [[name for name in slot if name in rank] for slot in previous]
+    # As they lie if that is in order: with the first of a bucket gone, its others come later.
+    result = _filled(previous, left, ordered, changed)
+    if result is None:
+        by_rank = [sorted(slot, key=rank.__getitem__) for slot in left]
+        result = _filled(previous, by_rank, ordered, changed)
+    return result
+
+
+def _filled(
+    previous: Slots,
+    slots: Sequence[list[str]],
+    ordered: Sequence[Device],
+    changed: Container[str],
+) -> Slots | None:
+    """The slots with what is new, if one alone differs then and the result is in order."""
     dirty = [
         index
         for index, slot in enumerate(slots)
@@ -81,14 +96,16 @@ def _kept(previous: Slots, ordered: Sequence[Device], changed: Container[str]) -
     ]
     if len(dirty) > 1:
         return None
-    known = set(before)
+    rank = {device.name: position for position, device in enumerate(ordered)}
+    known = set(chain.from_iterable(previous))
     added = [device for device in ordered if device.name not in known]
+    filled = list(slots)
     if added:
         target = _target(dirty or range(len(slots)), slots, ordered, added)
         if target is None:
             return None
-        slots[target] = sorted((*slots[target], *(d.name for d in added)), key=rank.__getitem__)
-    result = tuple(tuple(slot) for slot in slots)
+        filled[target] = sorted((*slots[target], *(d.name for d in added)), key=rank.__getitem__)
+    result = tuple(tuple(slot) for slot in filled)
     full = any(len(slot) > SLICE_LIMIT for slot in result)
     skips = {device.name: device.skips for device in ordered}
     mixed = any(len({skips[name] for name in slot}) > 1 for slot in result)

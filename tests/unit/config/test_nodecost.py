@@ -39,6 +39,8 @@ def test_costs_are_read_in_thousandths() -> None:
         ("much", "it must be a table such as"),
         ({"pods": {"pod": "1"}}, "is no resource of a node"),
         ({"nvidia.com/gpu": {"pod": "1"}}, "is no resource of a node"),
+        # The server of 1.37 takes no slice with it.
+        ({"ephemeral-storage": {"pod": "1Gi"}}, "is no resource of a node"),
         ({"cpu": {}}, "costs nothing"),
         ({"cpu": {"pod": "0"}}, "an amount above zero"),
         ({"cpu": {"pod": "-1"}}, "an amount above zero"),
@@ -56,7 +58,7 @@ def test_costs_are_read_in_thousandths() -> None:
         ({"hugepages-2Mi": {"device": "2097152000m"}}, 'is "2097152000m": bytes are whole'),
         ({"memory": {"device": "100m"}}, 'is "100m": bytes are whole, such as "1048576" or "64Mi"'),
         ({"memory": {"capacity": "slots", "times": "1500m"}}, 'is "1500m": bytes are whole'),
-        ({"ephemeral-storage": {"container": "100m"}}, 'is "100m": bytes are whole'),
+        ({"memory": {"container": "100m"}}, 'is "100m": bytes are whole'),
         ({"cpu": {"pod": "1G"}}, 'is "1G": CPUs are whole or thousandths, such as "2" or "500m"'),
         ({"cpu": {"container": "1Ki"}}, 'is "1Ki": CPUs are whole or thousandths'),
     ],

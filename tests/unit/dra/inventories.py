@@ -6,12 +6,13 @@ the order of publication says. So thousands of devices cost the drawing of five.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
 from hypothesis import strategies as st
 
+from berth.dra.lists import NUMA_NODE, PCIE_ROOT
 from berth.model.device import (
     Attribute,
     Capacity,
@@ -31,8 +32,25 @@ MOST: Final = 4096
 _PER_SET: Final = 8
 # Devices that draw on one set.
 
-_COUNTERS: Final = {"memory": 2**36, "slices": 7}
-_TYPES: Final = ("nic", "nic-shared", "gpu", "mig", "vfio", "generic")
+_PFS: Final = 3
+
+_COUNTERS: Final = {
+    "memory": 2**36,
+    "slices": 7,
+    **{f"slice-{number}": 1 for number in range(30)},
+}
+# As many as a set may have.
+_SETS: Final = ("whole", "links")
+# Of each eight devices; a device draws on two at most.
+
+_TYPES: Final = ("nic", "nic-shared", "nic-vfio", "rdma", "gpu", "mig", "vfio", "generic")
+_COUNTED: Final = frozenset({"gpu", "mig", "vfio", "generic"})
+# Types of one pool, in which all sets are.
+
+_READY: Final = ("berth.dev/ready", "berth.dev/carrier", "example.com/approved", "example.com/warm")
+_FAILED: Final = ("berth.dev/failed", "berth.dev/gone", "example.com/denied", "example.com/cold")
+_KEYS: Final = 28
+# Most attributes and capacities of a device, beside four attributes that have a meaning.
 
 
 @attrs.frozen(kw_only=True)
@@ -107,19 +125,45 @@ def _costs(capacities: Sequence[str]) -> st.SearchStrategy[NodeCosts]:
     )
 
 
-def _lists() -> st.SearchStrategy[Mapping[str, Values]]:
-    """Standard attributes as lists."""
-    nodes = st.lists(st.integers(0, 7), min_size=1, max_size=4, unique=True).map(tuple)
-    roots = st.lists(
-        st.sampled_from(["pci0000:00", "pci0000:40"]), min_size=1, max_size=2, unique=True
-    ).map(tuple)
+def _standard() -> st.SearchStrategy[Mapping[str, Attribute]]:
+    """Attributes that all drivers have in common, of which lists may be made."""
     return st.fixed_dictionaries(
         {},
         optional={
-            "resource.kubernetes.io/numaNode": nodes,
-            "resource.kubernetes.io/pcieRoot": roots,
+            NUMA_NODE: st.integers(0, 7),
+            PCIE_ROOT: st.sampled_from(["pci0000:00", "pci0000:40"]),
         },
     )
+
+
+def _lists(single: Mapping[str, Attribute]) -> Mapping[str, Values]:
+    """The standard attributes as lists, the longest that a device could have."""
+    nodes: dict[str, Values] = {NUMA_NODE: tuple(range(8))} if NUMA_NODE in single else {}
+    root = single.get(PCIE_ROOT)
+    return {**nodes, PCIE_ROOT: (root,)} if isinstance(root, str) else nodes
+
+
+def _draws(*, gated: bool) -> st.SearchStrategy[tuple[Consumption, ...]]:
+    """What a device draws on one set or two, the sets without their numbers."""
+    counters = st.lists(st.sampled_from(sorted(_COUNTERS)), min_size=1, unique=True)
+    groups = st.sampled_from([(), ("mig",), ("mig", "whole")]) if gated else st.just(())
+    return st.lists(st.sampled_from(_SETS), unique=True).flatmap(
+        lambda names: st.tuples(
+            *(
+                st.builds(
+                    Consumption,
+                    counter_set=st.just(name),
+                    counters=counters.map(lambda some: dict.fromkeys(some, 1)),
+                    groups=groups,
+                )
+                for name in names
+            )
+        )
+    )
+
+
+def _some(names: Sequence[str]) -> st.SearchStrategy[tuple[str, ...]]:
+    return st.integers(1, len(names)).map(lambda count: tuple(names[:count]))
 
 
 @st.composite
@@ -141,32 +185,76 @@ def kinds(draw: st.DrawFn, *, costs: bool = True, gated: bool = True) -> Device:
         # A policy is for what several claims may have.
         capacity = {name: Capacity(value=each.value) for name, each in capacity.items()}
     names = st.from_regex(r"[a-z][a-zA-Z0-9]{0,15}", fullmatch=True)
-    draws = type_ in {"mig", "gpu"} and draw(st.booleans())
-    waits = type_ in {"nic", "generic"} and draw(st.booleans())
-    together = draw(st.sampled_from([(), ("mig",)])) if gated else ()
+    waits = draw(st.booleans())
+    standard = draw(_standard())
     return Device(
         name="",
         identity="",
         type=type_,
         group=draw(st.sampled_from(["a", "b"])),
         attributes={
-            **draw(st.dictionaries(names, _values(), max_size=28 - len(capacity))),
+            **draw(st.dictionaries(names, _values(), max_size=_KEYS - len(capacity))),
+            **standard,
             "type": type_,
         },
         capacity=capacity,
         shared=is_shared,
         taints=draw(_taints()),
-        binding=("berth.dev/ready",) if waits else (),
-        failure=("berth.dev/failed",) if waits else (),
-        lists=draw(_lists()) if gated else {},
-        bucket=draw(st.sampled_from(["", "together"])),
-        consumes=(
-            (Consumption(counter_set="", counters={"memory": 2**30}, groups=together),)
-            if draws
-            else ()
-        ),
+        binding=draw(_some(_READY)) if waits else (),
+        failure=draw(_some(_FAILED)) if waits else (),
+        lists=_lists(standard) if gated and draw(st.booleans()) else {},
+        bucket=draw(st.sampled_from(["", "together", "between"])),
+        consumes=draw(_draws(gated=gated)) if type_ in _COUNTED else (),
         costs=draw(_costs(sorted(capacity))) if costs else {},
     )
+
+
+def fullest(type_: str, *, costs: bool = True, gated: bool = True) -> Device:
+    """All that a device of a type could have, as much of each as a server takes."""
+    is_shared = type_ == "nic-shared"
+    names = [f"capacity{number}" for number in range(8)]
+    capacity = {name: Capacity(value=2**40) for name in names}
+    if is_shared:
+        bounds = CapacityRange(minimum=2**10, step=2**10)
+        capacity["capacity0"] = Capacity(value=2**40, default=2**20, bounds=bounds)
+        amounts = tuple(range(1, 11))
+        capacity["capacity1"] = Capacity(value=10, default=10, values=amounts)
+    standard: Mapping[str, Attribute] = {NUMA_NODE: 7, PCIE_ROOT: "pci0000:40"}
+    numbered = [f"attribute{number}" for number in range(_KEYS - len(capacity))]
+    draws = tuple(
+        Consumption(
+            counter_set=name,
+            counters=dict.fromkeys(_COUNTERS, 1),
+            groups=("mig", "whole") if gated else (),
+        )
+        for name in _SETS
+    )
+    cost = NodeCost(device_milli=1500, pod_milli=10, container_milli=1)
+    return Device(
+        name="",
+        identity="",
+        type=type_,
+        group="a",
+        attributes={**dict.fromkeys(numbered, "é" * 32), **standard, "type": type_},
+        capacity=capacity,
+        shared=is_shared,
+        taints=tuple(
+            Taint(key=f"berth.dev/fault{number}", value="x" * 63, effect="NoSchedule")
+            for number in range(15)
+        ),
+        binding=_READY,
+        failure=_FAILED,
+        lists=_lists(standard) if gated else {},
+        bucket="together",
+        consumes=draws if type_ in _COUNTED else (),
+        costs=dict.fromkeys(("cpu", "memory", "hugepages-2Mi"), cost) if costs else {},
+        skips=("*",) if gated and type_ == "generic" else (),
+    )
+
+
+def everything(count: int = MOST, *, costs: bool = True, gated: bool = True) -> Inventory:
+    """As many devices of each type as of each other, with all that they could have."""
+    return inventory_of([fullest(one, costs=costs, gated=gated) for one in _TYPES], count)
 
 
 @st.composite
@@ -174,6 +262,7 @@ def inventories(
     draw: st.DrawFn,
     most: int = MOST,
     *,
+    least: int = 0,
     costs: bool = True,
     gated: bool = True,
     skips: bool = False,
@@ -183,6 +272,7 @@ def inventories(
     Args:
         draw: Of Hypothesis.
         most: Most devices.
+        least: Fewest.
         costs: Devices may cost the node something.
         gated: They may have lists and compatibility groups.
         skips: One of the generic groups may be one that kubelet does not ask for.
@@ -195,26 +285,36 @@ def inventories(
             for one in drawn
         ]
     edges = [0, 1, 63, 64, 65, 128, 129, 1024, most]
-    count = draw(
-        st.one_of(st.sampled_from([each for each in edges if each <= most]), st.integers(0, most))
-    )
-    numbered = (device_of(drawn[number % len(drawn)], number) for number in range(count))
+    near = st.sampled_from([each for each in edges if least <= each <= most])
+    return inventory_of(drawn, draw(st.one_of(near, st.integers(least, most))))
+
+
+def inventory_of(kinds: Sequence[Device], count: int) -> Inventory:
+    """That many devices, of each kind as many as of each other."""
+    numbered = (device_of(kinds[number % len(kinds)], number) for number in range(count))
     devices = sorted(numbered, key=lambda device: (device.type, device.group))
+    return Inventory(devices=tuple(devices), sets=sets_of(devices))
+
+
+def sets_of(devices: Iterable[Device]) -> tuple[CounterSet, ...]:
+    """The sets that devices draw on."""
     used = {one.counter_set for device in devices for one in device.consumes}
-    sets = tuple(CounterSet(name=name, counters=_COUNTERS) for name in sorted(used))
-    return Inventory(devices=tuple(devices), sets=sets)
+    return tuple(CounterSet(name=name, counters=_COUNTERS) for name in sorted(used))
 
 
 def device_of(kind: Device, number: int) -> Device:
     """One device of a kind."""
     whole = number // _PER_SET
+    # As the VFs of a PF: one after the other, or between those of other PFs.
+    place = whole if kind.bucket == "together" else number % _PFS
     return attrs.evolve(
         kind,
         name=f"{kind.type}-{number:04d}",
         identity=f"pci:{number}",
         attributes={**kind.attributes, "number": number},
-        bucket=f"{kind.bucket}-{whole}" if kind.bucket else "",
+        # No bucket has devices of two groups.
+        bucket=f"{kind.type}/{kind.group}/{kind.bucket}-{place}" if kind.bucket else "",
         consumes=tuple(
-            attrs.evolve(one, counter_set=f"whole-{whole:04d}") for one in kind.consumes
+            attrs.evolve(one, counter_set=f"{one.counter_set}-{whole:04d}") for one in kind.consumes
         ),
     )

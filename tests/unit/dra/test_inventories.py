@@ -8,19 +8,19 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import given, note
 from hypothesis import strategies as st
 
+from berth.dra.origin import NIC_TYPES
 from berth.dra.slices import Verb, Write
 from berth.kube.slices import slice_json
-from berth.model.device import Device, Taint
+from berth.model.device import Device
 from berth.rehearsal.apiserver.slicerules import check_slice
-from tests.unit.dra.inventories import Inventory, device_of, inventories
+from tests.unit.dra.changes import singles
+from tests.unit.dra.inventories import MOST, Inventory, device_of, everything, inventories
 from tests.unit.dra.shelf import Shelf
 
 pytestmark = pytest.mark.slow
-
-OTHER = Taint(key="berth.dev/other", value="test", effect="NoSchedule")
 
 
 def faults(writes: Sequence[Write]) -> list[Any]:
@@ -43,48 +43,38 @@ def test_any_inventory_is_taken_and_then_left_alone(inventory: Inventory) -> Non
 
 
 @given(inventory=inventories(skips=True), data=st.data())
-def test_change_of_one_device_writes_one_slice(inventory: Inventory, data: st.DataObject) -> None:
-    """Of its attributes, its amounts or its taints."""
-
-    if not inventory.devices:
-        return
-    shelf = Shelf()
-    shelf.sync(inventory.devices, inventory.sets)
-    place = data.draw(st.integers(0, len(inventory.devices) - 1))
-    old = inventory.devices[place]
-    new = data.draw(
-        st.sampled_from(
-            [
-                attrs.evolve(old, attributes={**old.attributes, "number": -1}),
-                attrs.evolve(old, taints=(*old.taints, OTHER)),
-            ]
-        )
-    )
-    writes = shelf.sync(replaced(inventory.devices, place, new), inventory.sets)
-
-    assert [write.verb for write in writes] == [Verb.UPDATE]
-    assert faults(writes) == []
-
-
-@given(inventory=inventories(skips=True), data=st.data())
-def test_device_that_goes_and_comes_back_writes_one_slice_each(
+def test_single_change_writes_one_slice_and_one_when_it_is_undone(
     inventory: Inventory, data: st.DataObject
 ) -> None:
-    """Unless a set goes with it that it alone drew on, or its kind's place in the order."""
+    """Of a device's attributes or taints, of a set's amounts, of a device that goes and comes back.
+
+    Unless a set goes with the device that it alone drew on, or its kind's place in the order.
+    """
 
     if not inventory.devices:
         return
     shelf = Shelf()
     shelf.sync(inventory.devices, inventory.sets)
     place = data.draw(st.integers(0, len(inventory.devices) - 1))
-    left = replaced(inventory.devices, place)
-    gone = shelf.sync(left, inventory.sets)
-    again = shelf.sync(inventory.devices, inventory.sets)
+    for change in singles(inventory, place):
+        done = shelf.sync(change.inventory.devices, change.inventory.sets)
+        undone = shelf.sync(inventory.devices, inventory.sets)
 
-    alone = is_alone(inventory.devices[place], left)
-    assert alone or [write.verb for write in gone] == [Verb.UPDATE]
-    assert alone or [write.verb for write in again] == [Verb.UPDATE]
-    assert faults([*gone, *again]) == []
+        note(change.what)
+        assert not change.fits or [write.verb for write in done] == [Verb.UPDATE]
+        assert not change.fits or [write.verb for write in undone] == [Verb.UPDATE]
+        assert faults([*done, *undone]) == []
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_fullest_devices_are_taken_beside_each_other(gated: bool) -> None:
+    """As many of each type, each with all that a server takes, in few slices."""
+
+    shelf, inventory = Shelf(), everything(gated=gated)
+    writes = shelf.sync(inventory.devices, inventory.sets)
+
+    assert faults(writes) == []
+    assert len(writes) == MOST // 64 + len(inventory.sets) // 8
 
 
 @given(inventory=inventories(most=1024, skips=True))
@@ -108,22 +98,9 @@ def test_new_device_writes_one_slice_where_one_has_room(inventory: Inventory) ->
     assert faults(writes) == []
 
 
-def replaced(devices: Sequence[Device], place: int, *new: Device) -> tuple[Device, ...]:
-    """The devices with others, or none, in a place."""
-    return (*devices[:place], *new, *devices[place + 1 :])
-
-
-def is_alone(device: Device, others: Sequence[Device]) -> bool:
-    """Whether nobody else is of its kind and group, or draws on a set of its."""
-    same = any((one.type, one.group) == (device.type, device.group) for one in others)
-    sets = {one.counter_set for one in device.consumes}
-    drawn = {one.counter_set for other in others for one in other.consumes}
-    return not same or not sets <= drawn
-
-
 def pool_of(device: Device) -> bool:
     """Which of both pools a device lies in."""
-    return device.type.startswith("nic")
+    return device.type in NIC_TYPES
 
 
 def shelf_pool(shelf: Shelf, device: Device) -> str:

@@ -86,6 +86,18 @@ def test_place_uses_the_last_slice_when_that_of_the_bucket_is_full() -> None:
     assert late.name in after[1]
 
 
+def test_place_moves_nothing_when_the_first_of_a_bucket_leaves() -> None:
+    """VFs of two PFs lie between each other: the other PF's first comes before the rest now."""
+
+    devices = [nic(number, bucket=f"pf{number % 2}") for number in range(160)]
+    before = names(place((), devices))
+    after = names(place(before, devices[1:]))
+
+    assert before[0][0] == "nic-0000"
+    assert (before[0][1:], *before[1:]) == after
+    assert before == names(place(after, devices))
+
+
 def test_place_packs_afresh_when_two_slices_change_anyway() -> None:
     """A generation that is raised anyway closes the holes."""
 

@@ -70,7 +70,8 @@ ALPHA = gates.GATES_1_37 | {gates.GROUPS, gates.PARTITION_TYPE}
 
 
 @pytest.mark.parametrize(
-    ("groups", "status"), [(["mig"], 200), (["mig", "mig"], 422), (["a", "b", "c"], 422)]
+    ("groups", "status"),
+    [(["mig"], 200), (["mig", "mig"], 422), (["a", "b", "c"], 422), (["no_label"], 422)],
 )
 def test_compatibility_groups_are_checked_where_they_are_kept(
     groups: list[str], status: int
@@ -86,7 +87,13 @@ def test_compatibility_groups_are_checked_where_they_are_kept(
 
 @pytest.mark.parametrize(
     ("name", "status"),
-    [("berth.dev/profile", 200), ("profile", 422), ("berth.dev/kind", 422), ("x.y/profile", 422)],
+    [
+        ("berth.dev/profile", 200),
+        ("profile", 422),
+        ("", 422),
+        ("berth.dev/kind", 422),
+        ("x.y/profile", 422),
+    ],
 )
 def test_partition_type_is_checked_where_it_is_kept(name: str, status: int) -> None:
     """A qualified name, of a text that each device that draws has."""
@@ -144,11 +151,27 @@ def test_list_attribute_under_a_gate_that_is_on_is_stored() -> None:
         server.put(SLICES, slice_of(both))
 
 
+def test_lists_that_are_empty_are_not_stored() -> None:
+    """Nor keys of which there are none; a slice comes back without them."""
+
+    empty: dict[str, Any] = {
+        "taints": [],
+        "attributes": {},
+        "bindingConditions": [],
+        "consumesCounters": [],
+    }
+    server = ApiServer(gates=gates.GATES_1_37)
+
+    stored = server.put(SLICES, slice_of({"name": "a", **empty}))
+    assert stored["spec"]["devices"] == [{"name": "a"}]
+
+
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
         ({"skipNodeOperations": ["NodePrepareResources"]}, "skipNodeOperations: Invalid"),
         ({"skipNodeOperations": ["x"]}, r"skipNodeOperations\[0\]: Unsupported"),
+        ({"skipNodeOperations": ["*", "*"]}, r"skipNodeOperations\[1\]: Duplicate"),
         ({"perDeviceNodeSelection": False}, "perDeviceNodeSelection: Invalid"),
         ({"nodeName": None, "perDeviceNodeSelection": True}, ""),
     ],

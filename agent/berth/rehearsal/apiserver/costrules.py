@@ -13,7 +13,7 @@ from typing import Any, Final
 from berth.kube.quantity import parse_quantity
 from berth.rehearsal.apiserver.problems import INVALID, NOT_FOUND, REQUIRED, Problem
 
-_RESOURCE: Final = re.compile(r"cpu|memory|ephemeral-storage|hugepages-.+")
+_RESOURCE: Final = re.compile(r"cpu|memory|hugepages-.*")
 _BY_CAPACITY: Final = "capacityMultiplier"
 _BY_DEVICE: Final = "deviceMultiplier"
 

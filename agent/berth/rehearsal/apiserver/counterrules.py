@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from berth.model.names import is_dns_label
+from berth.model.names import is_dns_label, is_qualified_name
 from berth.rehearsal.apiserver.problems import DUPLICATE, INVALID, REQUIRED, TOO_MANY, Problem
 
 SETS_LIMIT: Final = 8
@@ -28,29 +28,33 @@ def check_counter_sets(sets: Sequence[Mapping[str, Any]], path: str) -> Iterator
 def check_consumption(drawn: Sequence[Mapping[str, Any]], path: str) -> Iterator[Problem]:
     """The faults of a device's ``consumesCounters``."""
     yield from _check_all(drawn, path, key="counterSet", limit=CONSUMPTIONS_LIMIT)
-    for index, one in enumerate(drawn[:CONSUMPTIONS_LIMIT]):
+    for index, one in enumerate(drawn if len(drawn) <= CONSUMPTIONS_LIMIT else ()):
         yield from _check_groups(
             one.get("compatibilityGroups") or [], f"{path}[{index}].compatibilityGroups"
         )
 
 
 def check_partition_type(spec: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    """The faults of a slice's ``partitionTypeAttribute``; its texts were not seen on a server."""
+    """The faults of a slice's ``partitionTypeAttribute``."""
     name = spec.get("partitionTypeAttribute")
-    if not name:
+    if name is None:
         return
     domain, _, bare = name.partition("/")
-    drawing = [one for one in spec.get("devices") or [] if one.get("consumesCounters")]
-    if not bare:
+    if not bare or not is_qualified_name(name):
         yield Problem(path, INVALID, "must be a fully qualified name", name)
-    elif not drawing:
+    drawing = [
+        (index, one)
+        for index, one in enumerate(spec.get("devices") or [])
+        if one.get("consumesCounters")
+    ]
+    if not drawing:
         yield Problem(path, INVALID, "must only be set with devices that consume counters", name)
     own = {name, bare} if domain == spec.get("driver") else {name}
-    for device in drawing:
+    for index, device in drawing if bare else ():
         found = device.get("attributes") or {}
         if not any("string" in found.get(key, {}) for key in own):
-            rule = f"device {device.get('name')} must have this attribute as a string"
-            yield Problem(path, INVALID, rule, name)
+            place = f"spec.devices[{index}].attributes[{name}]"
+            yield Problem(place, INVALID, "must be there as a string", name)
 
 
 def _check_all(
@@ -86,9 +90,11 @@ def _check_counters(counters: Mapping[str, Any], path: str) -> Iterator[Problem]
 def _check_groups(groups: Sequence[str], path: str) -> Iterator[Problem]:
     if len(groups) > GROUPS_LIMIT:
         yield Problem(path, TOO_MANY, f"must have at most {GROUPS_LIMIT} items", len(groups))
+        return
     for index, name in enumerate(groups):
         if name in groups[:index]:
             yield Problem(f"{path}[{index}]", DUPLICATE, "", name)
+        yield from _check_label(name, f"{path}[{index}]")
 
 
 def _check_label(name: str, path: str) -> Iterator[Problem]:

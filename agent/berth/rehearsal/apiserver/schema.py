@@ -49,10 +49,12 @@ class Fields:
 
     Attributes:
         zeros: Quantities that the server writes as 0 where they are not given.
+        nulls: Those that it writes as ``null`` then.
     """
 
     members: Mapping[str, Shape]
     zeros: frozenset[str] = frozenset()
+    nulls: frozenset[str] = frozenset()
 
 
 Shape: TypeAlias = "Leaf | ListOf | MapOf | Fields"
@@ -76,7 +78,8 @@ _POLICY: Final = Fields(
         "default": _QUANTITY,
         "validValues": ListOf(_QUANTITY),
         "validRange": Fields({"min": _QUANTITY, "max": _QUANTITY, "step": _QUANTITY}),
-    }
+    },
+    nulls=frozenset({"default"}),
 )
 _COUNTERS: Final = MapOf(Fields({"value": _QUANTITY}, frozenset({"value"})))
 _TAINT: Final = Fields({"key": _TEXT, "value": _TEXT, "effect": _TEXT, "timeAdded": _TEXT})
@@ -198,7 +201,22 @@ def conform(value: Any, shape: Shape, path: str, unknown: list[str]) -> Any:
         for key, item in value.items()
         if key in shape.members and item is not None
     }
-    return {**dict.fromkeys(shape.zeros, "0"), **known}
+    return {**dict.fromkeys(shape.zeros, "0"), **dict.fromkeys(shape.nulls), **known}
+
+
+def without_empty(value: Any, shape: Shape) -> Any:
+    """``value`` as it is stored: lists and free keys of which there are none are left out."""
+    if isinstance(shape, ListOf):
+        return [without_empty(item, shape.item) for item in value]
+    if isinstance(shape, MapOf):
+        return {key: without_empty(item, shape.item) for key, item in value.items()}
+    if not isinstance(shape, Fields):
+        return value
+    return {
+        key: without_empty(item, shape.members[key])
+        for key, item in value.items()
+        if item or not isinstance(shape.members[key], ListOf | MapOf)
+    }
 
 
 def _leaf(value: Any, leaf: Leaf, path: str) -> Any:

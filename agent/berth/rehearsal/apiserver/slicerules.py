@@ -171,6 +171,7 @@ def _check_devices(spec: Mapping[str, Any]) -> Iterator[Problem]:
     devices = spec.get("devices") or []
     limit = DEVICES_LIMIT_ADVANCED if any(map(_is_advanced, devices)) else DEVICES_LIMIT
     if len(devices) > limit:
+        # The real server goes on here with the half of its rules that are declared.
         yield Problem("spec.devices", TOO_MANY, f"must have at most {limit} items", len(devices))
         return
     per_device = spec.get("perDeviceNodeSelection") is True
@@ -181,7 +182,7 @@ def _check_devices(spec: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _is_advanced(device: Mapping[str, Any]) -> bool:
     lists = (
-        attribute.get(kind)
+        attribute.get(kind) is not None
         for attribute in device.get("attributes", {}).values()
         for kind in _LISTS
     )
@@ -251,7 +252,8 @@ def _check_qualified_name(name: str, path: str) -> Iterator[Problem]:
 
 def _check_attribute(attribute: Mapping[str, Any], path: str) -> Iterator[Problem]:
     given = [kind for kind in (*_SCALARS, *_LISTS) if attribute.get(kind) is not None]
-    if len(given) != 1:
+    # An empty list is no value, and a fault of its own.
+    if len(given) != 1 or attribute[given[0]] == []:
         yield Problem(path, INVALID, f"must specify one of: {', '.join(_SCALARS)}, …", "")
     for kind in given:
         if kind in _SCALARS:
@@ -295,9 +297,9 @@ def _check_conditions(device: Mapping[str, Any], path: str) -> Iterator[Problem]
     for kind, names in zip(kinds, (binding, failing), strict=True):
         if len(names) > 4:
             yield Problem(f"{path}.{kind}", TOO_MANY, "must have at most 4 items", len(names))
-            continue
-        for index, name in enumerate(names):
-            yield from check_label_name(name, f"{path}.{kind}[{index}]")
+        else:
+            for index, name in enumerate(names):
+                yield from check_label_name(name, f"{path}.{kind}[{index}]")
         yield from _check_unique(names, f"{path}.{kind}")
     for index, name in enumerate(failing):
         if name in binding:
@@ -315,6 +317,7 @@ def _check_skipped(spec: Mapping[str, Any]) -> Iterator[Problem]:
         if operation not in known:
             rule = "supported values: " + ", ".join(known)
             yield Problem(f"{path}[{index}]", NOT_SUPPORTED, rule, operation)
-    if set(operations) == {"NodePrepareResources"}:
+    yield from _check_unique(operations, path)
+    if "NodePrepareResources" in operations and {*known[1:]}.isdisjoint(operations):
         rule = "NodePrepareResources needs NodeUnprepareResources to be skipped too"
         yield Problem(path, INVALID, rule, operations)

@@ -279,7 +279,7 @@ class Verbs:
         gates.drop_disabled(spec, stored, self._gates)
         problems = check_slice(spec, stored)
         # They are checked as they came, and stored without what is empty.
-        value["spec"] = {key: item for key, item in spec.items() if item != []}
+        value["spec"] = schema.without_empty(spec, schema.SLICE_SPEC)
         if not problems:
             callers.apply_policy(caller, call, spec)
         return problems
