@@ -303,6 +303,7 @@ def test_what_is_missing_for_a_world_is_told() -> None:
     assert "run it as root" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("missing", "package"), [("ip", "iproute2"), ("unshare", "util-linux")])
 def test_missing_program_is_named_with_its_package(
     tmp_path: Path, missing: str, package: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pytest
 import trio
 
 from berth.rehearsal import podchecks
@@ -30,6 +31,7 @@ DAMAGES: Mapping[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.slow
 async def test_unusable_records_are_kept_aside_and_nothing_is_handed_out_twice(
     stages: Stages,
 ) -> None:

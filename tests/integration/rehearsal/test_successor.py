@@ -16,6 +16,7 @@ from tests.integration.rehearsal.players import schedule, schedule_by_template, 
 ROUNDS = 10
 
 
+@pytest.mark.slow
 async def test_successor_waits_for_the_return_and_starts_at_once(stages: Stages) -> None:
     """Ten times in a row: it runs within 2 s of the old sandbox's end, and keeps its NIC."""
 

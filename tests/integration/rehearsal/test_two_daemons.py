@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 
 from berth.rehearsal.kubelet import Act
@@ -9,6 +10,7 @@ from tests.integration.rehearsal.conftest import Stages
 from tests.integration.rehearsal.players import start_pod, until
 
 
+@pytest.mark.slow
 async def test_second_daemon_refuses_and_names_the_first(stages: Stages) -> None:
     """It ends by itself with the holder's pid and the lock; the first goes on undisturbed."""
 
