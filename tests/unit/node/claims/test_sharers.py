@@ -33,16 +33,31 @@ class OwnKubelet:
 
     Attributes:
         answer: What it says of every pod; it hangs on a number of seconds.
+        heard: By a pod's UID, what is waited for before it says it.
+        most: How many questions it had at once.
     """
 
     def __init__(self) -> None:
         self.answer: PodClaims | BerthError | float | None = PodClaims()
+        self.heard: dict[str, trio.Event] = {}
         self.asked = 0
+        self.most = 0
+        self._now = 0
 
     async def claims_of(self, sandbox: Sandbox) -> PodClaims | None:
         """Tell it."""
         assert sandbox.uid
         self.asked += 1
+        self._now += 1
+        self.most = max(self.most, self._now)
+        try:
+            if sandbox.uid in self.heard:
+                await self.heard[sandbox.uid].wait()
+            return await self._tell()
+        finally:
+            self._now -= 1
+
+    async def _tell(self) -> PodClaims | None:
         await trio.lowlevel.checkpoint()
         if isinstance(self.answer, float):
             await trio.sleep(self.answer)
