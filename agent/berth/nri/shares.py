@@ -56,7 +56,7 @@ class Shares:
     def forget(self, sandbox: Sandbox) -> None:
         """The sandbox has ended."""
         if self._sharers is not None:
-            self._sharers.forget(sandbox.uid)
+            self._sharers.forget(sandbox)
 
     async def learn(self, sandbox: Sandbox, *, limit_s: float) -> None:
         """Find out which claims the pod has that do not name it, and refuse it another pod's.

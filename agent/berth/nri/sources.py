@@ -67,8 +67,8 @@ class SharingPods(Protocol):
         """Find it out."""
         ...
 
-    def forget(self, pod_uid: str) -> None:
-        """The pod's sandbox has ended."""
+    def forget(self, sandbox: Sandbox) -> None:
+        """A sandbox has ended."""
         ...
 
     def keep(self, pod_uids: Collection[str]) -> None:

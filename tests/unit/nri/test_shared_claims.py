@@ -201,6 +201,22 @@ async def test_stranger_that_waited_leaves_no_trouble(
     assert troubles.all() == ()
 
 
+async def test_removal_of_a_strangers_old_sandbox_does_not_concern_its_next_one(
+    hooks: PodHooks, telling: Telling, sandbox: Sandbox
+) -> None:
+    """Its containers are made, though nobody tells any more."""
+
+    telling.kubelet.answer = PodClaims()
+    following = attrs.evolve(sandbox, id="s9")
+    await hooks.run_pod_sandbox(sandbox, turn())
+    await hooks.stop_pod_sandbox(sandbox)
+    await hooks.run_pod_sandbox(following, turn())
+    await hooks.remove_pod_sandbox(sandbox)
+    telling.fall_silent()
+
+    await hooks.create_container(following, BARE, turn())
+
+
 async def test_stranger_with_the_marker_gets_nothing(
     hooks: PodHooks, claims: FakeClaims, telling: Telling, sandbox: Sandbox
 ) -> None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final, Protocol
 
+import attrs
 import trio
 
 from berth.errors import BerthError, ClaimError, HostError
@@ -53,6 +54,14 @@ class Server(Protocol):
         ...
 
 
+@attrs.frozen(kw_only=True)
+class _Told:
+    """What was told of a pod when one of its sandboxes was made."""
+
+    sandbox_id: str
+    claims: PodClaims
+
+
 class Sharers:
     """Knows the pods.
 
@@ -66,7 +75,7 @@ class Sharers:
         self._records = records
         self._kubelet = kubelet
         self._server = server
-        self._pods: dict[str, PodClaims] = {}
+        self._pods: dict[str, _Told] = {}
 
     def of_pod(self, sandbox: Sandbox) -> tuple[ClaimRecord, ...]:
         """Claims with NICs that the pod is known to have, though they do not name it."""
@@ -113,11 +122,13 @@ class Sharers:
             )
         _log.warning("not told which claims a pod has", pod=sandbox, reason="; ".join(reasons))
         # Its containers do not ask again.
-        self._pods[sandbox.uid] = PodClaims()
+        self._pods[sandbox.uid] = _Told(sandbox_id=sandbox.id, claims=PodClaims())
 
-    def forget(self, pod_uid: str) -> None:
-        """The pod's sandbox has ended."""
-        self._pods.pop(pod_uid, None)
+    def forget(self, sandbox: Sandbox) -> None:
+        """A sandbox has ended; what was told with the pod's next one stays."""
+        told = self._pods.get(sandbox.uid)
+        if told is not None and told.sandbox_id == sandbox.id:
+            del self._pods[sandbox.uid]
 
     def keep(self, pod_uids: Collection[str]) -> None:
         """No other pods are there."""
@@ -130,10 +141,11 @@ class Sharers:
         reasons: list[str],
     ) -> None:
         try:
-            pod = self._pods[sandbox.uid] = await ask(sandbox)
+            pod = await ask(sandbox)
         except BerthError as error:
             reasons.append(str(error))
             return
+        self._pods[sandbox.uid] = _Told(sandbox_id=sandbox.id, claims=pod)
         if self.asks_about(sandbox):
             names = ", ".join(sorted(pod.unresolved))
             reasons.append(f"which claim its template for {names} made is not told")
@@ -162,8 +174,8 @@ class Sharers:
         last = (nic.sandbox for nic in record.nics if nic is not None)
         if any(ref is not None and ref.pod_uid == sandbox.uid for ref in last):
             return True
-        pod = self._pods.get(sandbox.uid)
-        return has_claim(pod, record) if pod is not None else None
+        told = self._pods.get(sandbox.uid)
+        return has_claim(told.claims, record) if told is not None else None
 
     def _shared(self, sandbox: Sandbox) -> Iterable[ClaimRecord]:
         """Claims with NICs in the pod's namespace that do not name the pod, and may be its own."""

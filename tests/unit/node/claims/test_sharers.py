@@ -265,8 +265,20 @@ async def test_pods_that_ended_are_forgotten() -> None:
     bed.sharers.keep(())
     assert bed.sharers.asks_about(SANDBOX)
     await bed.learn()
-    bed.sharers.forget(SANDBOX.uid)
+    bed.sharers.forget(SANDBOX)
     assert bed.sharers.asks_about(SANDBOX)
+
+
+async def test_end_of_an_older_sandbox_forgets_nothing() -> None:
+    """Kubelet removes it some time after its pod has the next one, of which was told."""
+
+    bed = Bed(GROUPS_CLAIM)
+    await bed.learn()
+    bed.sharers.forget(SANDBOX)
+    await bed.learn(attrs.evolve(SANDBOX, id="s9"))
+    bed.sharers.forget(SANDBOX)
+
+    assert not bed.sharers.asks_about(SANDBOX)
 
 
 async def test_marker_of_a_groups_claim_needs_the_claim_too() -> None:
@@ -276,7 +288,7 @@ async def test_marker_of_a_groups_claim_needs_the_claim_too() -> None:
     assert bed.sharers.is_foreign(attrs.evolve(SANDBOX, namespace="another"), GROUPS_CLAIM)
     await bed.learn()
     assert bed.sharers.is_foreign(SANDBOX, GROUPS_CLAIM)
-    bed.sharers.forget(SANDBOX.uid)
+    bed.sharers.forget(SANDBOX)
     bed.kubelet.answer = USES
     await bed.learn()
     assert not bed.sharers.is_foreign(SANDBOX, GROUPS_CLAIM)
