@@ -31,7 +31,7 @@ from berth.node.views.troubles import Trouble, Troubles
 from berth.nri.handlers import Turn
 from berth.nri.isolation import Isolation
 from berth.nri.presence import is_lacking, reference
-from berth.nri.shares import Shares
+from berth.nri.shares import Questions, Shares
 from berth.nri.sources import Arrivals, PreparedClaims, ResourcePods, SharingPods
 from berth.nri.versions import leaks_failed_sandboxes
 from berth.runtime.logs import get_log
@@ -127,16 +127,17 @@ class PodHooks:
                 a refused sandbox running it goes on, and its containers are refused instead.
         """
         ends_at = trio.current_time() + turn.limit_s - RESERVE_S
+        questions = Questions(turn.limit_s)
         try:
             if self._resources is not None:
                 await self._resources.learn(sandbox)
-            await self._shares.learn(sandbox, limit_s=turn.limit_s)
+            untold = await self._shares.learn(sandbox, questions)
             self._isolation.require_reach(sandbox, self._of_pod(sandbox))
             uids = self._lacking(sandbox)
             if uids:
                 limit_s = ends_at - trio.current_time()
                 await self._attach(uids, sandbox, limit_s=limit_s, decision=turn.decision)
-            self._troubles.forget(sandbox.uid)
+            self._note_rest(sandbox, untold)
         except BerthError as error:
             self._note(sandbox, error)
             if not leaks_failed_sandboxes(turn.runtime):
@@ -241,14 +242,15 @@ class PodHooks:
 
     async def _require_nics(self, sandbox: Sandbox, container: Container, turn: Turn) -> None:
         ends_at = trio.current_time() + turn.limit_s - RESERVE_S
+        questions = Questions(turn.limit_s)
         try:
             if self._resources is not None:
                 await self._resources.mark(sandbox, [container])
-            await self._shares.learn(sandbox, limit_s=turn.limit_s)
+            untold = await self._shares.learn(sandbox, questions)
             wanted: dict[str, NicHolder] = {one.uid: one for one in self._of_pod(sandbox)}
             marked = sorted(marked_claims(iter(container.env)))
             for uid, record in zip(marked, self._claims.by_marker(marked), strict=True):
-                own = await self._shares.require_own(uid, record, sandbox, limit_s=turn.limit_s)
+                own = await self._shares.require_own(uid, record, sandbox, questions)
                 wanted[own.uid] = own
             asked = self._resources.asked_by(container) if self._resources is not None else ()
             self._isolation.require_reach(sandbox, (*wanted.values(), *asked))
@@ -256,10 +258,17 @@ class PodHooks:
             if uids and await self._arrivals.missing(uids, await reference(sandbox)):
                 limit_s = ends_at - trio.current_time()
                 await self._attach(uids, sandbox, limit_s=limit_s, decision=turn.decision)
-            self._troubles.forget(sandbox.uid)
+            self._note_rest(sandbox, untold)
         except BerthError as error:
             self._note(sandbox, error)
             raise
+
+    def _note_rest(self, sandbox: Sandbox, untold: BerthError | None) -> None:
+        """Take note of what is left of a pod's troubles now that it goes on."""
+        if untold is not None:
+            self._note(sandbox, untold)
+        else:
+            self._troubles.forget(sandbox.uid)
 
     def _note(self, sandbox: Sandbox, error: BerthError) -> None:
         self._troubles.note(sandbox.uid, Trouble(pod=str(sandbox), text=str(error), at=now_text()))
@@ -282,7 +291,7 @@ class PodHooks:
         for error in doubts.values():
             self._note(sandbox, error)
             _log.warning(
-                "pod runs, perhaps without a NIC that others share: its next container is refused",
+                "pod runs, perhaps without a NIC that others share",
                 pod=sandbox,
                 reason=error,
             )

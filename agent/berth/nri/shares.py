@@ -14,17 +14,37 @@ from berth.nri.presence import users
 from berth.nri.sources import PreparedClaims, SharingPods
 from berth.runtime.logs import get_log
 
-ASK_PART: Final = 0.5
-"""Part of a hook's time in which the API server may be asked who uses a claim."""
+ASK_PART: Final = 0.6
+"""Part of a hook's time after which nobody is asked any more: the rest is for the NICs' way."""
 
 LEARN_PART: Final = 0.4
-"""Part of a hook's time in which it may be asked whether a pod has a claim that others have too."""
+"""The most of it that may go for the question whether a pod has a claim that others have too."""
 
 LATE_QUESTIONS: Final = 3
 """Running pods that are asked about at once: a restart finds all of a node's, and kubelet refuses
 everybody when it is asked too much."""
 
 _log = get_log(__name__)
+
+
+class Questions:
+    """The time of one hook for all that it asks; begins when it is made.
+
+    Args:
+        limit_s: The hook's own.
+
+    Attributes:
+        end_at: When it is over, on trio's clock.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self.end_at = trio.current_time() + limit_s * ASK_PART
+        self._learn_s = limit_s * LEARN_PART
+
+    @property
+    def learn_s(self) -> float:
+        """How long it may take now to find out what a pod has."""
+        return max(0.0, min(self._learn_s, self.end_at - trio.current_time()))
 
 
 class Shares:
@@ -58,17 +78,21 @@ class Shares:
         if self._sharers is not None:
             self._sharers.forget(sandbox)
 
-    async def learn(self, sandbox: Sandbox, *, limit_s: float) -> None:
+    async def learn(self, sandbox: Sandbox, questions: Questions) -> BerthError | None:
         """Find out which claims the pod has that do not name it, and refuse it another pod's.
+
+        Returns:
+            What nobody tells, of a pod that goes on all the same.
 
         Raises:
             BerthError: Nobody tells, or another pod has it.
         """
         if self._sharers is None:
-            return
-        await self._sharers.learn(sandbox, limit_s=limit_s * LEARN_PART)
+            return None
+        untold = await self._sharers.learn(sandbox, limit_s=questions.learn_s)
         for record in self._sharers.of_pod(sandbox):
-            await self.require_own(record.uid, record, sandbox, limit_s=limit_s)
+            await self.require_own(record.uid, record, sandbox, questions)
+        return untold
 
     async def doubts(
         self, sandbox: Sandbox, *, limit_s: float, lives: Callable[[], bool]
@@ -89,23 +113,27 @@ class Shares:
         async with self._questions:
             if not lives():
                 return told
+            questions = Questions(limit_s)
+            untold: BerthError | None
             try:
-                await self._sharers.learn(sandbox, limit_s=limit_s * LEARN_PART)
+                untold = await self._sharers.learn(sandbox, limit_s=questions.learn_s)
             except BerthError as error:
-                told[""] = error
+                untold = error
+            if untold is not None:
+                told[""] = untold
             for record in self._sharers.of_pod(sandbox):
                 try:
-                    await self.require_own(record.uid, record, sandbox, limit_s=limit_s)
+                    await self.require_own(record.uid, record, sandbox, questions)
                 except BerthError as error:
                     told[record.uid] = error
         return told
 
     async def require_own(
-        self, uid: str, record: ClaimRecord | None, sandbox: Sandbox, *, limit_s: float
+        self, uid: str, record: ClaimRecord | None, sandbox: Sandbox, questions: Questions
     ) -> ClaimRecord:
         """Refuse a pod that was promised a device which is not its own."""
         if record is not None and record.has_nics and users(record, sandbox):
-            record = await self._reread(record, limit_s=limit_s)
+            record = await self._reread(record, questions)
         if record is None or not record.prepared or record.revoked:
             raise ClaimError(
                 f"pod {sandbox}",
@@ -128,9 +156,9 @@ class Shares:
             )
         return record
 
-    async def _reread(self, record: ClaimRecord, *, limit_s: float) -> ClaimRecord | None:
+    async def _reread(self, record: ClaimRecord, questions: Questions) -> ClaimRecord | None:
         """The record as the API server has it; as it is when the server does not answer in time."""
-        with trio.move_on_after(limit_s * ASK_PART):
+        with trio.move_on_at(questions.end_at):
             try:
                 return await self._claims.reread(record.claim.uid)
             except ClaimError:

@@ -20,7 +20,7 @@ from berth.nri.hooks import LATE_ATTACH_S, PodHooks
 from berth.nri.shares import LATE_QUESTIONS
 from tests.unit.node.claims.test_sharers import ABSENT, GROUP, USES, OwnKubelet
 from tests.unit.node.claimserver import ClaimServer, refused
-from tests.unit.node.views.scenes import CLAIM, POD, claim_record, nic_record
+from tests.unit.node.views.scenes import CLAIM, POD, SANDBOX, claim_record, nic_record
 from tests.unit.nri.test_hooks import (
     LEAKY,
     NETNS,
@@ -256,6 +256,52 @@ async def test_pod_of_which_nobody_tells_is_refused_until_somebody_does(
     telling.kubelet.answer = USES
     await hooks.create_container(sandbox, BARE, turn())
     assert [where for _, where, _ in claims.attached] == ["s1"]
+
+
+async def test_pod_that_may_have_a_claim_of_another_starts_with_a_trouble(
+    hooks: PodHooks, claims: FakeClaims, telling: Telling, sandbox: Sandbox, troubles: Troubles
+) -> None:
+    """Until somebody tells: it has the claim, and its next container is refused by name."""
+
+    claims.records[CLAIM.uid] = attrs.evolve(claims.records[CLAIM.uid], consumers=(POD,))
+    claims.answer = claims.records[CLAIM.uid]
+    telling.fall_silent()
+
+    await hooks.run_pod_sandbox(sandbox, turn())
+    await hooks.create_container(sandbox, BARE, turn())
+    (trouble,) = troubles.all()
+    assert (trouble.pod, trouble.count) == ("default/one", 2)
+    assert "may have claim default/net, which names another" in trouble.text
+    telling.kubelet.answer = USES
+    with pytest.raises(ClaimError, match="is used by pod web"):
+        await hooks.create_container(sandbox, attrs.evolve(BARE, id="c2"), turn())
+
+
+async def test_questions_of_one_hook_share_its_time(
+    hooks: PodHooks,
+    claims: FakeClaims,
+    telling: Telling,
+    sandbox: Sandbox,
+    *,
+    nursery: trio.Nursery,
+    autojump_clock: MockClock,
+) -> None:
+    """Whatever is slow, the pod is refused by the reason, before the runtime goes on without us."""
+
+    async def answer_late() -> None:
+        await trio.sleep(0.55)
+        telling.server.gate.set()
+
+    where = attrs.evolve(SANDBOX, pod_uid="uid-of-first", pod="default/first")
+    claims.put(CLAIM.uid, nic_record(Stage.ATTACHED, sandbox=where))
+    telling.kubelet.answer = 60.0
+    telling.server.pods["u1"] = USES
+    telling.server.gate = trio.Event()
+    nursery.start_soon(answer_late)
+
+    # Kubelet's PodResources may have had 0.3 s before.
+    with trio.fail_after(1.5 - 0.3), pytest.raises(ClaimError, match="is used by pod default/fir"):
+        await hooks.run_pod_sandbox(sandbox, turn())
 
 
 async def test_pod_of_a_group_that_started_while_we_were_away_is_completed(

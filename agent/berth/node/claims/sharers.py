@@ -9,8 +9,9 @@ kubelet does not tell.
 
 Where neither tells, a pod is refused that may be of a group, since it might start without its NIC.
 So kubelet's answer has to suffice for every pod that has nothing to do with the group. A claim that
-names pods lets a pod go on then, with a warning: before 1.37 kubelet does not tell, and a pod that
-has the claim was seen by the API server a moment ago. What a pod has never changes.
+names pods lets a pod go on then, and the operator is told: before 1.37 kubelet does not tell, and a
+pod that has the claim was seen by the API server a moment ago. It is asked about again with each of
+its containers. What a pod has never changes.
 
 Source: ``pkg/kubelet/cm/dra/manager.go`` and ``k8s.io/dynamic-resource-allocation/resourceclaim``
 of 1.37.2; KC §10.
@@ -76,6 +77,7 @@ class Sharers:
         self._kubelet = kubelet
         self._server = server
         self._pods: dict[str, _Told] = {}
+        self._is_silent = False
 
     def of_pod(self, sandbox: Sandbox) -> tuple[ClaimRecord, ...]:
         """Claims with NICs that the pod is known to have, though they do not name it."""
@@ -94,35 +96,41 @@ class Sharers:
             return False
         return all(one.uid != record.uid for one in self.of_pod(sandbox))
 
-    async def learn(self, sandbox: Sandbox, *, limit_s: float) -> None:
+    async def learn(self, sandbox: Sandbox, *, limit_s: float) -> ClaimError | None:
         """Find out what the pod has, if claims that do not name it may be among it.
+
+        Returns:
+            What is not known of a pod that goes on all the same; it is asked about again.
 
         Raises:
             ClaimError: Nobody says it in that time, and one is of a group.
         """
-        if not self.asks_about(sandbox):
-            return
         reasons: list[str] = []
         with trio.move_on_after(limit_s) as limit:
             for ask in (self._ask_kubelet, self._ask_server):
-                await self._hear(sandbox, ask, reasons)
-                if not self.asks_about(sandbox):
-                    return
+                if self.asks_about(sandbox):
+                    await self._hear(sandbox, ask, reasons)
         if limit.cancelled_caught:
             reasons.append("the API server did not tell in time")
         undecided = self._undecided(sandbox)
-        grouped = [str(one.claim) for one in undecided if _groups(one)]
+        grouped = [one for one in undecided if _groups(one)]
         if grouped:
-            raise ClaimError(
-                f"pod {sandbox}",
-                f"may have claim {', '.join(grouped)}, whose NIC is for a pod of a PodGroup, and "
-                f"nobody says whether it has: {'; '.join(reasons)}",
-                mend="kubelet tries again by itself; with its gate PodsAPI (on since 1.37) it tells"
-                " on the node, else our credentials need `get` of pods",
+            raise _untold(
+                sandbox,
+                grouped,
+                f"whose NIC is for a pod of a PodGroup, and nobody says whether it has: "
+                f"{'; '.join(reasons)}",
+                mend="kubelet tries again by itself; ",
             )
-        _log.warning("not told which claims a pod has", pod=sandbox, reason="; ".join(reasons))
-        # Its containers do not ask again.
-        self._pods[sandbox.uid] = _Told(sandbox_id=sandbox.id, claims=PodClaims())
+        if undecided:
+            self._complain(sandbox, reasons)
+            return _untold(
+                sandbox,
+                undecided,
+                f"which names another, and nobody says whether it has: {'; '.join(reasons)}",
+                rule="it starts all the same, without that NIC",
+            )
+        return None
 
     def forget(self, sandbox: Sandbox) -> None:
         """A sandbox has ended; what was told with the pod's next one stays."""
@@ -133,6 +141,12 @@ class Sharers:
     def keep(self, pod_uids: Collection[str]) -> None:
         """No other pods are there."""
         self._pods = {uid: pod for uid, pod in self._pods.items() if uid in pod_uids}
+
+    def _complain(self, sandbox: Sandbox, reasons: Iterable[str]) -> None:
+        """Warn of silence, once until somebody tells again: all pods of a namespace meet it."""
+        log = _log.debug if self._is_silent else _log.warning
+        log("not told which claims a pod has", pod=sandbox, reason="; ".join(reasons))
+        self._is_silent = True
 
     async def _hear(
         self,
@@ -146,6 +160,7 @@ class Sharers:
             reasons.append(str(error))
             return
         self._pods[sandbox.uid] = _Told(sandbox_id=sandbox.id, claims=pod)
+        self._is_silent = False
         if self.asks_about(sandbox):
             names = ", ".join(sorted(pod.unresolved))
             reasons.append(f"which claim its template for {names} made is not told")
@@ -189,6 +204,19 @@ class Sharers:
                 and (_groups(record) or record.pod_claim_name is None)
             ):
                 yield record
+
+
+def _untold(
+    sandbox: Sandbox, records: Iterable[ClaimRecord], found: str, *, rule: str = "", mend: str = ""
+) -> ClaimError:
+    claims = ", ".join(str(one.claim) for one in records)
+    return ClaimError(
+        f"pod {sandbox}",
+        f"may have claim {claims}, {found}",
+        rule=rule,
+        mend=f"{mend}with its gate PodsAPI (on since 1.37) kubelet tells on the node, else our "
+        "credentials need `get` of pods",
+    )
 
 
 def has_claim(pod: PodClaims, record: ClaimRecord) -> bool | None:

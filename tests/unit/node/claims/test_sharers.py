@@ -242,16 +242,21 @@ async def test_template_that_nobody_resolves_refuses_the_groups_pods_alone() -> 
 async def test_claim_of_pods_by_name_lets_go_on_whom_nobody_tells_of(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """An old kubelet and no API server: no pod of the namespace waits, and none asks again."""
+    """An old kubelet and no API server: the pod is asked about again with its next container."""
 
     bed = Bed(attrs.evolve(GROUPS_CLAIM, consumers=(POD,)))
     bed.kubelet.answer = ABSENT
-    bed.server.answers["pod_claims"] = [KubeError("API server", "no answer")]
+    bed.server.answers["pod_claims"] = [KubeError("API server", "no answer")] * 2
 
-    assert await bed.learn() == ()
-    assert await bed.learn() == ()
-    assert bed.asked == (1, 1)
-    assert "not told which claims a pod has" in caplog.text
+    for _ in range(2):
+        untold = await bed.sharers.learn(SANDBOX, limit_s=LIMIT_S)
+        assert "may have claim default/net, which names another" in str(untold)
+        assert "no answer: it starts all the same" in str(untold)
+    assert caplog.text.count("not told which claims a pod has") == 1
+    bed.server.pods[SANDBOX.uid] = USES
+    assert await bed.sharers.learn(SANDBOX, limit_s=LIMIT_S) is None
+    assert await bed.learn() == ("net",)
+    assert bed.asked == (3, 3)
 
 
 async def test_pods_that_ended_are_forgotten() -> None:
