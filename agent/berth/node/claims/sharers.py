@@ -11,7 +11,8 @@ Where neither tells, a pod is refused that may be of a group, since it might sta
 So kubelet's answer has to suffice for every pod that has nothing to do with the group. A claim that
 names pods lets a pod go on then, and the operator is told: before 1.37 kubelet does not tell, and a
 pod that has the claim was seen by the API server a moment ago. It is asked about again with each of
-its containers. What a pod has never changes.
+its containers. What a pod has never changes. A claim that was made for one pod is seldom named by
+another, and most claims are such: of those kubelet alone is asked, and its silence is no trouble.
 
 Source: ``pkg/kubelet/cm/dra/manager.go`` and ``k8s.io/dynamic-resource-allocation/resourceclaim``
 of 1.37.2; KC §10.
@@ -107,9 +108,10 @@ class Sharers:
         """
         reasons: list[str] = []
         with trio.move_on_after(limit_s) as limit:
-            for ask in (self._ask_kubelet, self._ask_server):
-                if self.asks_about(sandbox):
-                    await self._hear(sandbox, ask, reasons)
+            if self.asks_about(sandbox):
+                await self._hear(sandbox, self._ask_kubelet, reasons)
+            if not all(map(_is_made_for_one, self._undecided(sandbox))):
+                await self._hear(sandbox, self._ask_server, reasons)
         if limit.cancelled_caught:
             reasons.append("the API server did not tell in time")
         undecided = self._undecided(sandbox)
@@ -124,9 +126,11 @@ class Sharers:
             )
         if undecided:
             self._complain(sandbox, reasons)
+        named = [one for one in undecided if not _is_made_for_one(one)]
+        if named:
             return _untold(
                 sandbox,
-                undecided,
+                named,
                 f"which names another, and nobody says whether it has: {'; '.join(reasons)}",
                 rule="it starts all the same, without that NIC",
             )
@@ -193,7 +197,7 @@ class Sharers:
         return has_claim(told.claims, record) if told is not None else None
 
     def _shared(self, sandbox: Sandbox) -> Iterable[ClaimRecord]:
-        """Claims with NICs in the pod's namespace that do not name the pod, and may be its own."""
+        """Claims with NICs in the pod's namespace that do not name the pod."""
         for record in self._records():
             if (
                 record.prepared
@@ -201,7 +205,6 @@ class Sharers:
                 and record.has_nics
                 and record.claim.namespace == sandbox.namespace
                 and not record.serves_pod(sandbox.uid)
-                and (_groups(record) or record.pod_claim_name is None)
             ):
                 yield record
 
@@ -227,6 +230,15 @@ def has_claim(pod: PodClaims, record: ClaimRecord) -> bool | None:
     if record.claim.name in pod.names:
         return True
     return None if pod.unresolved and pod.group in _groups(record) else False
+
+
+def _is_made_for_one(record: ClaimRecord) -> bool:
+    """Whether the claim was made from a template for one pod; others may name it all the same.
+
+    It is seldom done and such claims are many, so of a pod that kubelet does not tell of nobody
+    else is asked.
+    """
+    return record.pod_claim_name is not None and not _groups(record)
 
 
 def _groups(record: ClaimRecord) -> frozenset[str]:

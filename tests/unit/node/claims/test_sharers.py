@@ -120,9 +120,8 @@ async def test_stranger_of_the_namespace_costs_one_question() -> None:
         ({"revoked": True}, SANDBOX),
         ({"devices": ()}, SANDBOX),
         ({"consumers": (POD,)}, attrs.evolve(SANDBOX, uid=POD.uid)),
-        ({"consumers": (POD,), "pod_claim_name": "nic"}, SANDBOX),
     ],
-    ids=["elsewhere", "static", "unprepared", "revoked", "no NIC", "its own", "another pod's own"],
+    ids=["elsewhere", "static", "unprepared", "revoked", "no NIC", "its own"],
 )
 async def test_nobody_is_asked_where_nothing_can_come_of_it(
     changes: dict[str, Any], sandbox: Sandbox
@@ -155,6 +154,34 @@ async def test_claim_that_names_another_pod_may_be_this_ones_too() -> None:
     bed.kubelet.answer = attrs.evolve(USES, group="")
 
     assert await bed.learn() == ("net",)
+
+
+async def test_claim_that_was_made_for_another_pod_may_be_this_ones_too() -> None:
+    """It names the claim itself."""
+
+    bed = Bed(attrs.evolve(MADE, consumers=(POD,)))
+    bed.kubelet.answer = attrs.evolve(USES, group="")
+
+    assert await bed.learn() == ("net",)
+
+
+async def test_of_a_claim_that_was_made_for_another_pod_kubelet_alone_is_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Most claims of a node are such, and before 1.37 kubelet tells of none: no pod waits."""
+
+    bed = Bed(attrs.evolve(MADE, consumers=(POD,)))
+    bed.kubelet.answer = attrs.evolve(UNTOLD, group="")
+    assert await bed.learn() == ()
+    assert bed.asked == (1, 0)
+    bed.kubelet.answer = ABSENT
+
+    for number in range(2):
+        stranger = attrs.evolve(SANDBOX, id=f"s{number}", uid=f"uid-of-stranger-{number}")
+        assert await bed.sharers.learn(stranger, limit_s=LIMIT_S) is None
+
+    assert bed.asked == (3, 0)
+    assert caplog.text.count("not told which claims a pod has") == 1
 
 
 async def test_what_a_template_made_the_api_server_tells() -> None:
