@@ -34,6 +34,12 @@ from berth.runtime.logs import get_log
 KUBELET_S: Final = 0.3
 """How long kubelet may take: the pod's hook waits for it."""
 
+BUSY: Final = "RESOURCE_EXHAUSTED"
+"""Kubelet's code for whoever asks while it is asked too much: it is asked again in that time."""
+
+BUSY_PAUSE_S: Final = 0.05
+"""A pause before that: 100 questions a second are answered, and ten at once, whoever asks."""
+
 SOURCE: Final = "kubernetes.io/config.source"
 """Annotation that kubelet itself writes on each pod: where it has the pod from."""
 
@@ -170,12 +176,21 @@ class Sharers:
             reasons.append(f"which claim its template for {names} made is not told")
 
     async def _ask_kubelet(self, sandbox: Sandbox) -> PodClaims:
+        reason = ""
         with trio.move_on_after(KUBELET_S):
-            pod = await self._kubelet.claims_of(sandbox)
-            if pod is None:
-                raise HostError("kubelet", f"does not know the pod of UID {sandbox.uid}")
-            return pod
-        raise HostError("kubelet", f"did not tell of the pod within {KUBELET_S:g} s")
+            while True:
+                try:
+                    pod = await self._kubelet.claims_of(sandbox)
+                except HostError as error:
+                    if error.rule != BUSY:
+                        raise
+                    reason = f": {error.found}"
+                    await trio.sleep(BUSY_PAUSE_S)
+                    continue
+                if pod is None:
+                    raise HostError("kubelet", f"does not know the pod of UID {sandbox.uid}")
+                return pod
+        raise HostError("kubelet", f"did not tell of the pod within {KUBELET_S:g} s{reason}")
 
     async def _ask_server(self, sandbox: Sandbox) -> PodClaims:
         """What the API server tells; a pod that is not there is going, or is a static one."""

@@ -13,7 +13,7 @@ from berth.errors import BerthError, ClaimError, HostError, KubeError
 from berth.model.claim import Consumer
 from berth.model.pod import PodClaims, Sandbox
 from berth.nic.record import Stage
-from berth.node.claims.sharers import KUBELET_S, SOURCE, Sharers
+from berth.node.claims.sharers import BUSY, BUSY_PAUSE_S, KUBELET_S, SOURCE, Sharers
 from berth.node.records.record import ClaimRecord
 from tests.unit.node.claimserver import ClaimServer, refused
 from tests.unit.node.views.scenes import CLAIM, POD, claim_record, nic_record
@@ -34,6 +34,7 @@ class OwnKubelet:
     Attributes:
         answer: What it says of every pod; it hangs on a number of seconds.
         heard: By a pod's UID, what is waited for before it says it.
+        busy: To how many of the next questions it says that it is asked too much.
         most: How many questions it had at once.
     """
 
@@ -41,6 +42,7 @@ class OwnKubelet:
         self.answer: PodClaims | BerthError | float | None = PodClaims()
         self.heard: dict[str, trio.Event] = {}
         self.asked = 0
+        self.busy = 0
         self.most = 0
         self._now = 0
 
@@ -59,6 +61,9 @@ class OwnKubelet:
 
     async def _tell(self) -> PodClaims | None:
         await trio.lowlevel.checkpoint()
+        if self.busy:
+            self.busy -= 1
+            raise HostError("pods-api.sock", "rejected by rate limit", rule=BUSY)
         if isinstance(self.answer, float):
             await trio.sleep(self.answer)
             return PodClaims()
@@ -220,6 +225,32 @@ async def test_api_server_tells_what_kubelet_does_not(
 
     assert await bed.learn() == ("net",)
     assert trio.current_time() <= KUBELET_S
+
+
+async def test_kubelet_that_is_asked_too_much_is_asked_again(autojump_clock: MockClock) -> None:
+    """Else all that ask at once would go to the API server at once."""
+
+    bed = Bed(GROUPS_CLAIM)
+    bed.kubelet.answer = USES
+    bed.kubelet.busy = 2
+
+    assert await bed.learn() == ("net",)
+    assert bed.asked == (3, 0)
+    assert trio.current_time() == pytest.approx(2 * BUSY_PAUSE_S)
+
+
+async def test_kubelet_that_is_asked_too_much_all_the_time_is_given_up(
+    autojump_clock: MockClock,
+) -> None:
+    """In the time that it has anyway; then the API server tells."""
+
+    bed = Bed(GROUPS_CLAIM)
+    bed.kubelet.busy = 100
+    bed.server.answers["pod_claims"] = [refused(0, found="no answer")]
+
+    with pytest.raises(ClaimError, match=r"within 0\.3 s: rejected by rate limit; .*no answer"):
+        await bed.learn()
+    assert trio.current_time() == pytest.approx(KUBELET_S)
 
 
 async def test_pod_that_the_api_server_does_not_know_has_no_claim() -> None:
