@@ -220,7 +220,7 @@ def _settled(spaces: Namespaces, record: NicRecord, view: View | None) -> NicRec
         view = look_in_pod(spaces, present, plan.settings_of(config))
     for step in plan.settle(config, view, rules):
         do(spaces, step, present)
-    return _read_back(spaces, record)
+    return _read_back(spaces, record, found=view is not None)
 
 
 def _with_table(spaces: Namespaces, record: NicRecord, links: Sequence[Link]) -> NicRecord:
@@ -261,13 +261,18 @@ def _in_pod(spaces: Namespaces, record: NicRecord) -> Link:
     return link
 
 
-def _read_back(spaces: Namespaces, record: NicRecord) -> NicRecord:
-    """The proof: an acknowledgement says that a message was taken, not how things are."""
+def _read_back(spaces: Namespaces, record: NicRecord, *, found: bool) -> NicRecord:
+    """The proof: an acknowledgement says that a message was taken, not how things are.
+
+    Args:
+        found: It was in the pod before this attach; the daemon may have died before its record
+            said so, and the pod have gone on with it.
+    """
     config = record.config_there
     link = _in_pod(spaces, record)
     view = look_in_pod(spaces, link, plan.settings_of(config))
     rules = spaces.pod.rules() if config.rules else ()
-    missing = plan.lacking(config, view, rules, known=record.stage is Stage.ATTACHED)
+    missing = plan.lacking(config, view, rules, known=found)
     if missing:
         raise HostError(record.device, f"the pod does not show {', '.join(missing)}")
     return attrs.evolve(

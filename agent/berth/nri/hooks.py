@@ -21,17 +21,17 @@ from typing import Final
 
 import trio
 
-from berth.errors import BerthError, ClaimError
+from berth.errors import BerthError
 from berth.model.pod import Adjustment, Container, ContainerState, Sandbox
 from berth.node.claims.handout import marked_claims
 from berth.node.claims.status import now_text
 from berth.node.holders.nicholders import NicHolder
 from berth.node.plugin.running import Running
-from berth.node.records.record import ClaimRecord
 from berth.node.views.troubles import Trouble, Troubles
 from berth.nri.handlers import Turn
 from berth.nri.isolation import Isolation
-from berth.nri.presence import is_lacking, reference, users
+from berth.nri.presence import is_lacking, reference
+from berth.nri.shares import Questions, Shares
 from berth.nri.sources import Arrivals, PreparedClaims, ResourcePods, SharingPods
 from berth.nri.versions import leaks_failed_sandboxes
 from berth.runtime.logs import get_log
@@ -39,12 +39,6 @@ from berth.runtime.threads import Decision
 
 RESERVE_S: Final = 0.1
 """Kept of a hook's time for files and records after the move."""
-
-ASK_PART: Final = 0.5
-"""Part of a hook's time in which the API server may be asked who uses a claim."""
-
-LEARN_PART: Final = 0.4
-"""Part of a hook's time in which it may be asked whether a pod has a claim that others have too."""
 
 LATE_ATTACH_S: Final = 20.0
 """Time for a pod that started while we were away: nobody's hook waits for it."""
@@ -82,7 +76,7 @@ class PodHooks:
     ) -> None:
         self._claims = claims
         self._resources = resources
-        self._sharers = sharers
+        self._shares = Shares(claims, sharers)
         self._arrivals = arrivals
         self._isolation = isolation or Isolation(tuple)
         self._troubles = troubles
@@ -90,6 +84,7 @@ class PodHooks:
         self._running = running or Running()
         self._older: dict[str, set[str]] = {}
         self._late: list[Sandbox] = []
+        self._unmarked: set[str] = set()
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -114,14 +109,13 @@ class PodHooks:
             if container.state in _RUNNING and container.sandbox_id in self._older:
                 self._older[container.sandbox_id].add(container.id)
         await self._mark_living(living, containers)
-        if self._sharers is not None:
-            self._sharers.keep({sandbox.uid for sandbox in living})
+        self._shares.keep({sandbox.uid for sandbox in living})
         # Of two sandboxes of one pod, the one that has the NICs keeps them.
         self._late = [
             sandbox
             for sandbox in living
             if self._lacking(sandbox, elsewhere=self._older.keys())
-            or (self._sharers is not None and self._sharers.asks_about(sandbox))
+            or self._shares.asks_about(sandbox)
         ]
         self._start_late()
 
@@ -133,17 +127,17 @@ class PodHooks:
                 a refused sandbox running it goes on, and its containers are refused instead.
         """
         ends_at = trio.current_time() + turn.limit_s - RESERVE_S
+        questions = Questions(turn.limit_s)
         try:
             if self._resources is not None:
                 await self._resources.learn(sandbox)
-            await self._learn_shared(sandbox, limit_s=turn.limit_s)
+            untold = await self._shares.learn(sandbox, questions)
             self._isolation.require_reach(sandbox, self._of_pod(sandbox))
             uids = self._lacking(sandbox)
             if uids:
                 limit_s = ends_at - trio.current_time()
                 await self._attach(uids, sandbox, limit_s=limit_s, decision=turn.decision)
-            else:
-                self._troubles.forget(sandbox.uid)
+            self._note_rest(sandbox, untold)
         except BerthError as error:
             self._note(sandbox, error)
             if not leaks_failed_sandboxes(turn.runtime):
@@ -158,8 +152,7 @@ class PodHooks:
         """Bring home what is in the sandbox, while its namespace lives."""
         self._older.pop(sandbox.id, None)
         self._running.sandbox_ended(sandbox.id)
-        if self._sharers is not None:
-            self._sharers.forget(sandbox.uid)
+        self._shares.forget(sandbox)
         await self._arrivals.detach(sandbox.id)
 
     async def remove_pod_sandbox(self, sandbox: Sandbox) -> None:
@@ -225,31 +218,21 @@ class PodHooks:
     def _of_pod(self, sandbox: Sandbox) -> tuple[NicHolder, ...]:
         """Everything that has NICs for the pod."""
         asked = self._resources.of_pod(sandbox.uid) if self._resources is not None else ()
-        shared = self._sharers.of_pod(sandbox) if self._sharers is not None else ()
+        shared = self._shares.of_pod(sandbox)
         return (*self._claims.of_pod(sandbox.uid), *shared, *asked)
-
-    async def _learn_shared(self, sandbox: Sandbox, *, limit_s: float) -> None:
-        """Find out which claims the pod has that do not name it, and refuse it another pod's.
-
-        Raises:
-            BerthError: Nobody tells, or another pod has it.
-        """
-        if self._sharers is None:
-            return
-        await self._sharers.learn(sandbox, limit_s=limit_s * LEARN_PART)
-        for record in self._sharers.of_pod(sandbox):
-            await self._require_own(record.uid, record, sandbox, limit_s=limit_s)
 
     async def _mark_living(
         self, sandboxes: Sequence[Sandbox], containers: Sequence[Container]
     ) -> None:
         """Learn what pods have that started while we were away; what fails is told."""
+        self._unmarked.clear()
         for sandbox in sandboxes:
             own = [one for one in containers if one.sandbox_id == sandbox.id]
             try:
                 if self._resources is not None:
                     await self._resources.mark(sandbox, own)
             except BerthError as error:
+                self._unmarked.add(sandbox.id)
                 self._note(sandbox, error)
 
     def _has_nics(self, sandbox: Sandbox, container: Container) -> bool:
@@ -259,14 +242,15 @@ class PodHooks:
 
     async def _require_nics(self, sandbox: Sandbox, container: Container, turn: Turn) -> None:
         ends_at = trio.current_time() + turn.limit_s - RESERVE_S
+        questions = Questions(turn.limit_s)
         try:
             if self._resources is not None:
                 await self._resources.mark(sandbox, [container])
-            await self._learn_shared(sandbox, limit_s=turn.limit_s)
+            untold = await self._shares.learn(sandbox, questions)
             wanted: dict[str, NicHolder] = {one.uid: one for one in self._of_pod(sandbox)}
             marked = sorted(marked_claims(iter(container.env)))
             for uid, record in zip(marked, self._claims.by_marker(marked), strict=True):
-                own = await self._require_own(uid, record, sandbox, limit_s=turn.limit_s)
+                own = await self._shares.require_own(uid, record, sandbox, questions)
                 wanted[own.uid] = own
             asked = self._resources.asked_by(container) if self._resources is not None else ()
             self._isolation.require_reach(sandbox, (*wanted.values(), *asked))
@@ -274,48 +258,17 @@ class PodHooks:
             if uids and await self._arrivals.missing(uids, await reference(sandbox)):
                 limit_s = ends_at - trio.current_time()
                 await self._attach(uids, sandbox, limit_s=limit_s, decision=turn.decision)
+            self._note_rest(sandbox, untold)
         except BerthError as error:
             self._note(sandbox, error)
             raise
 
-    async def _require_own(
-        self, uid: str, record: ClaimRecord | None, sandbox: Sandbox, *, limit_s: float
-    ) -> ClaimRecord:
-        """Refuse a container that was promised a device which is not its pod's."""
-        if record is not None and record.has_nics and users(record, sandbox):
-            record = await self._reread(record, limit_s=limit_s)
-        if record is None or not record.prepared or record.revoked:
-            raise ClaimError(
-                f"pod {sandbox}",
-                f"uses claim {uid}, which is not prepared on this node any more",
-                mend="delete the pod; its successor gets a device of its own",
-            )
-        others = users(record, sandbox) if record.has_nics else []
-        if others:
-            raise ClaimError(
-                f"claim {record.claim}",
-                f"is used by pod {', '.join(others)}",
-                rule="its NIC can be in one pod only",
-                mend="give each pod a claim of its own, by a ResourceClaimTemplate",
-            )
-        if self._sharers is not None and self._sharers.is_foreign(sandbox, record):
-            raise ClaimError(
-                f"claim {record.claim}",
-                f"is reserved for a PodGroup, and pod {sandbox} does not have it",
-                mend="name it among the pod's spec.resourceClaims",
-            )
-        return record
-
-    async def _reread(self, record: ClaimRecord, *, limit_s: float) -> ClaimRecord | None:
-        """The record as the API server has it; as it is when the server does not answer in time."""
-        with trio.move_on_after(limit_s * ASK_PART):
-            try:
-                return await self._claims.reread(record.claim.uid)
-            except ClaimError:
-                raise
-            except BerthError as error:
-                _log.debug("users of a claim not asked about", claim=record.claim, reason=error)
-        return record
+    def _note_rest(self, sandbox: Sandbox, untold: BerthError | None) -> None:
+        """Take note of what is left of a pod's troubles now that it goes on."""
+        if untold is not None:
+            self._note(sandbox, untold)
+        else:
+            self._troubles.forget(sandbox.uid)
 
     def _note(self, sandbox: Sandbox, error: BerthError) -> None:
         self._troubles.note(sandbox.uid, Trouble(pod=str(sandbox), text=str(error), at=now_text()))
@@ -325,7 +278,6 @@ class PodHooks:
     ) -> None:
         place = await reference(sandbox)
         await self._arrivals.attach(uids, place, limit_s=limit_s, decision=decision)
-        self._troubles.forget(sandbox.uid)
 
     def _start_late(self) -> None:
         while self._late and self._nursery is not None:
@@ -333,21 +285,23 @@ class PodHooks:
 
     async def _attach_late(self, sandbox: Sandbox) -> None:
         """Complete a pod that started while we were away, unless it has been stopped since."""
-        try:
-            await self._learn_shared(sandbox, limit_s=LATE_ATTACH_S)
-        except BerthError as error:
+        doubts = await self._shares.doubts(
+            sandbox, limit_s=LATE_ATTACH_S, lives=lambda: sandbox.id in self._older
+        )
+        for error in doubts.values():
             self._note(sandbox, error)
             _log.warning(
-                "pod runs, perhaps without a NIC that others share: its next container is refused",
+                "pod runs, perhaps without a NIC that others share",
                 pod=sandbox,
                 reason=error,
             )
-        uids = self._lacking(sandbox, elsewhere=self._older.keys())
-        if not uids or sandbox.id not in self._older:
+        uids = set(self._lacking(sandbox, elsewhere=self._older.keys())) - doubts.keys()
+        if sandbox.id not in self._older:
             return
         try:
-            self._isolation.require_reach(sandbox, self._of_pod(sandbox))
-            await self._attach(uids, sandbox, limit_s=LATE_ATTACH_S, decision=Decision())
+            if uids:
+                self._isolation.require_reach(sandbox, self._of_pod(sandbox))
+                await self._attach(uids, sandbox, limit_s=LATE_ATTACH_S, decision=Decision())
         except BerthError as error:
             self._note(sandbox, error)
             _log.warning(
@@ -355,8 +309,11 @@ class PodHooks:
                 pod=sandbox,
                 reason=error,
             )
-        else:
+            return
+        if uids:
             _log.warning("pod had started without its NICs, attached now", pod=sandbox)
+        if not doubts and sandbox.id not in self._unmarked:
+            self._troubles.forget(sandbox.uid)
 
     async def _end_older(self, sandbox: Sandbox, ended: trio.Event) -> None:
         try:

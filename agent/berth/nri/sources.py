@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
+from berth.errors import ClaimError
 from berth.model.pod import Container, Sandbox
 from berth.nic.record import SandboxRef
 from berth.node.records.given import Given
@@ -63,12 +64,12 @@ class SharingPods(Protocol):
         """Whether a claim of a group is not the pod's, whatever its containers say."""
         ...
 
-    async def learn(self, sandbox: Sandbox, *, limit_s: float) -> None:
-        """Find it out."""
+    async def learn(self, sandbox: Sandbox, *, limit_s: float) -> ClaimError | None:
+        """Find it out; gives what is not known though the pod goes on."""
         ...
 
-    def forget(self, pod_uid: str) -> None:
-        """The pod's sandbox has ended."""
+    def forget(self, sandbox: Sandbox) -> None:
+        """A sandbox has ended."""
         ...
 
     def keep(self, pod_uids: Collection[str]) -> None:

@@ -20,7 +20,7 @@ from trio._core import _thread_cache
 
 from berth.host.netlink.link import Link
 from berth.host.netlink.rtnl import Rtnl
-from berth.model.claim import ConfigSource
+from berth.model.claim import ConfigSource, Consumer
 from berth.nic import attach
 from berth.nic.attach import Budget
 from berth.nic.config import DeviceFacts
@@ -58,11 +58,16 @@ class Bed:
         self._pods = pods
         self._count = 0
 
-    def pod(self, name: str = "") -> Pod:
-        """A new pod, with nothing but its loopback."""
+    def pod(self, name: str = "", *, again: Pod | None = None) -> Pod:
+        """A new pod, with nothing but its loopback.
+
+        Args:
+            again: The pod whose next sandbox it is instead.
+        """
         self._count += 1
         name = name or f"pod-{self._count}"
-        return Pod(name=name, netns=self._pods.enter_context(scratch_netns(name)))
+        netns = self._pods.enter_context(scratch_netns(name))
+        return Pod(name=again.name if again is not None else name, netns=netns, number=self._count)
 
     def veth(self, name: str, *, peer: str = "", mac: str = "") -> Link:
         """A veth pair at home, both ends up; gives the end of the name."""
@@ -104,21 +109,31 @@ class Bed:
 
 @attrs.frozen(kw_only=True)
 class Pod:
-    """A pod's sandbox."""
+    """A pod's sandbox.
+
+    Attributes:
+        number: Tells a pod's sandboxes apart.
+    """
 
     name: str
     netns: ScratchNetns
+    number: int = 0
 
     @property
     def sandbox(self) -> SandboxRef:
         """As the hook knows it."""
         return SandboxRef(
-            id=f"sandbox-of-{self.name}",
+            id=f"sandbox-{self.number}-of-{self.name}",
             pod_uid=f"uid-of-{self.name}",
             pod=f"team/{self.name}",
             netns_path=str(self.netns.path),
             netns_inode=self.netns.inode,
         )
+
+    @property
+    def consumer(self) -> Consumer:
+        """As a claim names the pod."""
+        return Consumer(resource="pods", name=self.name, uid=self.sandbox.pod_uid)
 
     def link(self, name: str) -> Link:
         """A link in the pod, as our own code reads it."""

@@ -285,6 +285,19 @@ def test_attach_when_the_link_is_changed_in_the_last_moment(
     assert (there.mtu, there.mac) == (1400, "02:00:00:00:00:07")
 
 
+def test_attach_again_when_the_pod_changed_a_link_that_no_record_tells_of(bed: Bed) -> None:
+    """The daemon died after the move and before its record: the NIC stays, as the pod has it."""
+
+    pod = bed.pod()
+    (there,) = attached(pod, staged(bed.veth("v0"), config_of(interface={"mtu": 1400})))
+    unknown = attrs.evolve(there, stage=Stage.ATTACHING, network=None, pod_index=0)
+    pod.netns.ip("link", "set", "net1", "mtu", "1300")
+    (again,) = attached(pod, unknown)
+
+    link = pod.link("net1")
+    assert (again.stage, again.pod_index, link.mtu) == (Stage.ATTACHED, link.index, 1300)
+
+
 def test_attach_when_pod_has_the_route(bed: Bed) -> None:
     """The pod's own default route stays, and the error names it; the NIC is home again."""
 

@@ -36,7 +36,7 @@ def drafted(
     return ClaimRecord(
         claim=ClaimRef(namespace="team", name=f"claim-{uid}", uid=uid),
         pod_claim_name=None,
-        consumers=(Consumer(resource="pods", name=pod.name, uid=pod.sandbox.pod_uid),),
+        consumers=(pod.consumer,),
         driver=DRIVER,
         boot_id=BOOT,
         devices=tuple(
@@ -161,6 +161,12 @@ class Node:
         record = self.records.get(uid)
         assert record is not None
         await self.records.put(attrs.evolve(record, revoked=True))
+
+    async def reserve(self, uid: str, consumer: Consumer) -> None:
+        """Note who has the claim from now on."""
+        record = self.records.get(uid)
+        assert record is not None
+        await self.records.put(attrs.evolve(record, consumers=(consumer,)))
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until the records meet a condition; five seconds are what anybody has."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 
 from berth.errors import ClaimError, HostError
+from berth.model.claim import Consumer
 from berth.nic.record import Stage
 from berth.node.records.document import claim_from_bytes
 from berth.node.records.record import ClaimRecord
 from berth.runtime.threads import Decision
 from tests.descriptors import open_descriptors
-from tests.integration.nic.beds import Bed, child_config_of, config_of
+from tests.integration.nic.beds import Bed, Pod, child_config_of, config_of
 from tests.integration.nic.senders import RTM_NEWADDR, Before, Chained, Message, Refusing
 from tests.integration.node.nodebeds import Node, drafted
 from tests.netns import need_kind
@@ -22,6 +24,7 @@ from tests.netns import need_kind
 pytestmark = pytest.mark.root
 
 ADDRESS = [{"address": "192.0.2.5/24"}]
+GROUP = Consumer(resource="podgroups", name="team", uid="uid-of-team")
 
 
 def on_disk(node: Node, uid: str) -> ClaimRecord:
@@ -161,13 +164,80 @@ async def test_attach_again_keeps_the_record(bed: Bed, node: Node) -> None:
 async def test_second_sandbox_of_the_pod(bed: Bed, node: Node) -> None:
     """A new sandbox without a new prepare: home from the old one first, then into the new one."""
 
-    old, new = bed.pod(), bed.pod()
+    old = bed.pod()
+    new = bed.pod(again=old)
     await node.prepared("u1", old, "v0", addresses=ADDRESS)
     await node.attach(old, "u1")
     await node.attach(new, "u1")
 
     assert (old.names(), new.names()) == (set(), {"net-v0"})
     assert node.nic("u1").sandbox == new.sandbox
+
+
+async def test_nic_stays_with_the_pod_that_came_first(bed: Bed, node: Node) -> None:
+    """Nobody names a group's pods, and two may come at once: the lock says which was the first."""
+
+    one, two = bed.pod(), bed.pod()
+    await node.prepared("u1", one, "v0")
+    await node.reserve("u1", GROUP)
+    refused: list[ClaimError] = []
+
+    async def come(pod: Pod) -> None:
+        try:
+            await node.attach(pod, "u1")
+        except ClaimError as error:
+            refused.append(error)
+
+    async with trio.open_nursery() as nursery, node.records.lock("u1"):
+        nursery.start_soon(come, one)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(come, two)
+        await trio.testing.wait_all_tasks_blocked()
+
+    assert [str(error).partition(":")[0] for error in refused] == ["nic-0"]
+    assert f"is used by pod {one.sandbox.pod}: a NIC can be in one pod only" in str(refused[0])
+    assert (one.names(), two.names(), node.stages("u1")) == ({"net-v0"}, set(), [Stage.ATTACHED])
+
+
+async def test_none_of_a_pods_nics_moves_when_another_pod_has_one(bed: Bed, node: Node) -> None:
+    """Its own one stays in its older sandbox too: nothing is begun."""
+
+    one, two = bed.pod(), bed.pod()
+    await node.prepared("u2", one, "v1")
+    await node.reserve("u2", GROUP)
+    await node.attach(one, "u2")
+    await node.prepared("u1", two, "v0")
+    await node.attach(two, "u1")
+    with pytest.raises(ClaimError, match=f"is used by pod {one.sandbox.pod}"):
+        await node.attach(bed.pod(again=two), "u1", "u2")
+
+    assert (one.names(), two.names()) == ({"net-v1"}, {"net-v0"})
+
+
+async def test_successor_gets_the_nic_that_the_first_pod_has_yet(bed: Bed, node: Node) -> None:
+    """The claim names it by now, and the first pod no more: that was deleted by force."""
+
+    old, new = bed.pod(), bed.pod()
+    await node.prepared("u1", old, "v0")
+    await node.attach(old, "u1")
+    await node.reserve("u1", new.consumer)
+    await node.attach(new, "u1")
+
+    assert (old.names(), new.names()) == (set(), {"net-v0"})
+
+
+async def test_next_pod_gets_the_nic_of_one_that_is_dead(bed: Bed, node: Node) -> None:
+    """Nobody told of the sandbox's end, and its namespace is no more."""
+
+    need_kind("macvlan")
+    old, new = bed.pod(), bed.pod()
+    record = drafted("u1", [(bed.veth("v0"), child_config_of())], pod=old, children=True)
+    await node.prepare(attrs.evolve(record, consumers=(GROUP,)))
+    await node.attach(old, "u1")
+    old.netns.end()
+    await node.attach(new, "u1")
+
+    assert new.names() == {"net1"}
 
 
 async def test_second_sandbox_when_the_first_lets_go_of_nothing(bed: Bed, tmp_path: Path) -> None:
@@ -177,7 +247,8 @@ async def test_second_sandbox_when_the_first_lets_go_of_nothing(bed: Bed, tmp_pa
     count = iter(range(10))
     sender = Refusing(lambda m: m.moves and next(count) == 1)
     node = Node(bed, tmp_path, send=sender)
-    old, new = bed.pod(), bed.pod()
+    old = bed.pod()
+    new = bed.pod(again=old)
     await node.prepared("u1", old, "v0")
     await node.attach(old, "u1")
     with pytest.raises(ClaimError, match=r"nic-0: cannot be attached now: .* not permitted"):
@@ -193,7 +264,8 @@ async def test_second_sandbox_when_the_first_lets_go_of_nothing(bed: Bed, tmp_pa
 async def test_late_end_of_an_old_sandbox(bed: Bed, node: Node) -> None:
     """Its event finds nothing: the NIC in the new sandbox stays."""
 
-    old, new = bed.pod(), bed.pod()
+    old = bed.pod()
+    new = bed.pod(again=old)
     await node.prepared("u1", old, "v0")
     await node.attach(old, "u1")
     await node.attach(new, "u1")

@@ -97,10 +97,14 @@ class FakeClaims:
     async def attach(
         self, uids: Collection[str], sandbox: SandboxRef, *, limit_s: float, decision: Decision
     ) -> None:
-        """Say that it is done."""
+        """Say that it is done; what another pod has is refused, as it is under the true lock."""
         await trio.lowlevel.checkpoint()
         if self.fault is not None:
             raise self.fault
+        known = (self.records[uid] for uid in uids if uid in self.records)
+        for ref in (nic.sandbox for record in known for nic in record.nics if nic and nic.is_away):
+            if ref is not None and ref.pod_uid != sandbox.pod_uid:
+                raise ClaimError("nic-a", f"is used by pod {ref.pod}")
         self.attached.append((tuple(uids), sandbox.id, limit_s))
         for uid in uids:
             if uid in self.records:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import attrs
 import pytest
 import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from berth.errors import ClaimError
 from berth.model.claim import Consumer
@@ -16,9 +17,10 @@ from berth.nic.record import Stage
 from berth.node.claims.sharers import Sharers
 from berth.node.views.troubles import Troubles
 from berth.nri.hooks import LATE_ATTACH_S, PodHooks
+from berth.nri.shares import LATE_QUESTIONS
 from tests.unit.node.claims.test_sharers import ABSENT, GROUP, USES, OwnKubelet
 from tests.unit.node.claimserver import ClaimServer, refused
-from tests.unit.node.views.scenes import CLAIM, POD, claim_record, nic_record
+from tests.unit.node.views.scenes import CLAIM, POD, SANDBOX, claim_record, nic_record
 from tests.unit.nri.test_hooks import (
     LEAKY,
     NETNS,
@@ -199,6 +201,22 @@ async def test_stranger_that_waited_leaves_no_trouble(
     assert troubles.all() == ()
 
 
+async def test_removal_of_a_strangers_old_sandbox_does_not_concern_its_next_one(
+    hooks: PodHooks, telling: Telling, sandbox: Sandbox
+) -> None:
+    """Its containers are made, though nobody tells any more."""
+
+    telling.kubelet.answer = PodClaims()
+    following = attrs.evolve(sandbox, id="s9")
+    await hooks.run_pod_sandbox(sandbox, turn())
+    await hooks.stop_pod_sandbox(sandbox)
+    await hooks.run_pod_sandbox(following, turn())
+    await hooks.remove_pod_sandbox(sandbox)
+    telling.fall_silent()
+
+    await hooks.create_container(following, BARE, turn())
+
+
 async def test_stranger_with_the_marker_gets_nothing(
     hooks: PodHooks, claims: FakeClaims, telling: Telling, sandbox: Sandbox
 ) -> None:
@@ -240,6 +258,52 @@ async def test_pod_of_which_nobody_tells_is_refused_until_somebody_does(
     assert [where for _, where, _ in claims.attached] == ["s1"]
 
 
+async def test_pod_that_may_have_a_claim_of_another_starts_with_a_trouble(
+    hooks: PodHooks, claims: FakeClaims, telling: Telling, sandbox: Sandbox, troubles: Troubles
+) -> None:
+    """Until somebody tells: it has the claim, and its next container is refused by name."""
+
+    claims.records[CLAIM.uid] = attrs.evolve(claims.records[CLAIM.uid], consumers=(POD,))
+    claims.answer = claims.records[CLAIM.uid]
+    telling.fall_silent()
+
+    await hooks.run_pod_sandbox(sandbox, turn())
+    await hooks.create_container(sandbox, BARE, turn())
+    (trouble,) = troubles.all()
+    assert (trouble.pod, trouble.count) == ("default/one", 2)
+    assert "may have claim default/net, which names another" in trouble.text
+    telling.kubelet.answer = USES
+    with pytest.raises(ClaimError, match="is used by pod web"):
+        await hooks.create_container(sandbox, attrs.evolve(BARE, id="c2"), turn())
+
+
+async def test_questions_of_one_hook_share_its_time(
+    hooks: PodHooks,
+    claims: FakeClaims,
+    telling: Telling,
+    sandbox: Sandbox,
+    *,
+    nursery: trio.Nursery,
+    autojump_clock: MockClock,
+) -> None:
+    """Whatever is slow, the pod is refused by the reason, before the runtime goes on without us."""
+
+    async def answer_late() -> None:
+        await trio.sleep(0.55)
+        telling.server.gate.set()
+
+    where = attrs.evolve(SANDBOX, pod_uid="uid-of-first", pod="default/first")
+    claims.put(CLAIM.uid, nic_record(Stage.ATTACHED, sandbox=where))
+    telling.kubelet.answer = 60.0
+    telling.server.pods["u1"] = USES
+    telling.server.gate = trio.Event()
+    nursery.start_soon(answer_late)
+
+    # Kubelet's PodResources may have had 0.3 s before.
+    with trio.fail_after(1.5 - 0.3), pytest.raises(ClaimError, match="is used by pod default/fir"):
+        await hooks.run_pod_sandbox(sandbox, turn())
+
+
 async def test_pod_of_a_group_that_started_while_we_were_away_is_completed(
     hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -272,3 +336,93 @@ async def test_pods_that_run_and_of_which_nobody_tells_keep_their_own_nics(
 
     assert [uids for uids, _, _ in claims.attached] == [(own.uid,)]
     assert "perhaps without a NIC that others share" in caplog.text
+
+
+async def test_nic_stays_with_the_first_of_two_pods_that_started_while_we_were_away(
+    hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox, troubles: Troubles
+) -> None:
+    """Both are asked about before either has it."""
+
+    claims.answer = claims.records[CLAIM.uid]
+
+    await hooks.synchronize([sandbox, other_of(sandbox)], [])
+    await wait_until(lambda: troubles.all() != ())
+
+    ((_, where, _),) = claims.attached
+    (trouble,) = troubles.all()
+    assert (where, trouble.pod) in {("s1", "default/two"), ("s2", "default/one")}
+    assert "is used by pod default/" in trouble.text
+
+
+async def test_nic_stays_with_the_pod_that_came_while_a_late_one_was_asked_about(
+    hooks: PodHooks,
+    claims: FakeClaims,
+    telling: Telling,
+    sandbox: Sandbox,
+    troubles: Troubles,
+) -> None:
+    """What is refused to the late one is not attached to it; its own NICs are."""
+
+    heard = telling.kubelet.heard["u2"] = trio.Event()
+    own = attrs.evolve(CLAIM, name="own", uid="uid-of-own")
+    user = Consumer(resource="pods", name="two", uid="u2")
+    claims.records[own.uid] = claim_record(nic_record(Stage.STAGED), claim=own, consumers=(user,))
+    await hooks.synchronize([other_of(sandbox)], [])
+    await wait_all_tasks_blocked()
+    await hooks.run_pod_sandbox(sandbox, turn())
+    claims.answer = claims.records[CLAIM.uid]
+    heard.set()
+    await wait_until(lambda: len(claims.attached) == 2)
+
+    assert [(uids, where) for uids, where, _ in claims.attached] == [
+        ((CLAIM.uid,), "s1"),
+        ((own.uid,), "s2"),
+    ]
+    (trouble,) = troubles.all()
+    assert (trouble.pod, "is used by pod default/one" in trouble.text) == ("default/two", True)
+
+
+async def test_pods_that_run_are_asked_about_a_few_at_a_time(
+    hooks: PodHooks, telling: Telling, autojump_clock: MockClock
+) -> None:
+    """A restart finds all pods of a node, and kubelet answers a hundred questions a second."""
+
+    telling.kubelet.answer = 0.005
+    many = [
+        Sandbox(id=f"s{n}", name=f"p{n}", namespace="default", uid=f"u{n}", netns_path=str(NETNS))
+        for n in range(50)
+    ]
+    await hooks.synchronize(many, [])
+    await trio.sleep(10)
+
+    assert (telling.kubelet.asked, telling.kubelet.most) == (50, LATE_QUESTIONS)
+
+
+async def test_trouble_of_a_stranger_is_over_when_its_container_is_made(
+    hooks: PodHooks, telling: Telling, sandbox: Sandbox, troubles: Troubles
+) -> None:
+    """Its sandbox is from before; nobody told of it, and then somebody does."""
+
+    telling.fall_silent()
+    with pytest.raises(ClaimError, match="nobody says whether"):
+        await hooks.create_container(sandbox, BARE, turn())
+    assert [trouble.pod for trouble in troubles.all()] == ["default/one"]
+    telling.kubelet.answer = PodClaims()
+
+    await hooks.create_container(sandbox, BARE, turn())
+
+    assert troubles.all() == ()
+
+
+async def test_trouble_of_a_running_stranger_is_over_when_it_is_known(
+    hooks: PodHooks, telling: Telling, sandbox: Sandbox, troubles: Troubles
+) -> None:
+    """By the next connection to the runtime: no container of it may come any more."""
+
+    telling.fall_silent()
+    await hooks.synchronize([sandbox], [])
+    await wait_until(lambda: troubles.all() != ())
+    telling.kubelet.answer = PodClaims()
+
+    await hooks.synchronize([sandbox], [])
+    await wait_until(lambda: troubles.all() == ())

@@ -9,8 +9,10 @@ kubelet does not tell.
 
 Where neither tells, a pod is refused that may be of a group, since it might start without its NIC.
 So kubelet's answer has to suffice for every pod that has nothing to do with the group. A claim that
-names pods lets a pod go on then, with a warning: before 1.37 kubelet does not tell, and a pod that
-has the claim was seen by the API server a moment ago. What a pod has never changes.
+names pods lets a pod go on then, and the operator is told: before 1.37 kubelet does not tell, and a
+pod that has the claim was seen by the API server a moment ago. It is asked about again with each of
+its containers. What a pod has never changes. A claim that was made for one pod is seldom named by
+another, and most claims are such: of those kubelet alone is asked, and its silence is no trouble.
 
 Source: ``pkg/kubelet/cm/dra/manager.go`` and ``k8s.io/dynamic-resource-allocation/resourceclaim``
 of 1.37.2; KC §10.
@@ -21,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final, Protocol
 
+import attrs
 import trio
 
 from berth.errors import BerthError, ClaimError, HostError
@@ -30,6 +33,12 @@ from berth.runtime.logs import get_log
 
 KUBELET_S: Final = 0.3
 """How long kubelet may take: the pod's hook waits for it."""
+
+BUSY: Final = "RESOURCE_EXHAUSTED"
+"""Kubelet's code for whoever asks while it is asked too much: it is asked again in that time."""
+
+BUSY_PAUSE_S: Final = 0.05
+"""A pause before that: 100 questions a second are answered, and ten at once, whoever asks."""
 
 SOURCE: Final = "kubernetes.io/config.source"
 """Annotation that kubelet itself writes on each pod: where it has the pod from."""
@@ -53,6 +62,14 @@ class Server(Protocol):
         ...
 
 
+@attrs.frozen(kw_only=True)
+class _Told:
+    """What was told of a pod when one of its sandboxes was made."""
+
+    sandbox_id: str
+    claims: PodClaims
+
+
 class Sharers:
     """Knows the pods.
 
@@ -66,7 +83,8 @@ class Sharers:
         self._records = records
         self._kubelet = kubelet
         self._server = server
-        self._pods: dict[str, PodClaims] = {}
+        self._pods: dict[str, _Told] = {}
+        self._is_silent = False
 
     def of_pod(self, sandbox: Sandbox) -> tuple[ClaimRecord, ...]:
         """Claims with NICs that the pod is known to have, though they do not name it."""
@@ -85,43 +103,60 @@ class Sharers:
             return False
         return all(one.uid != record.uid for one in self.of_pod(sandbox))
 
-    async def learn(self, sandbox: Sandbox, *, limit_s: float) -> None:
+    async def learn(self, sandbox: Sandbox, *, limit_s: float) -> ClaimError | None:
         """Find out what the pod has, if claims that do not name it may be among it.
+
+        Returns:
+            What is not known of a pod that goes on all the same; it is asked about again.
 
         Raises:
             ClaimError: Nobody says it in that time, and one is of a group.
         """
-        if not self.asks_about(sandbox):
-            return
         reasons: list[str] = []
         with trio.move_on_after(limit_s) as limit:
-            for ask in (self._ask_kubelet, self._ask_server):
-                await self._hear(sandbox, ask, reasons)
-                if not self.asks_about(sandbox):
-                    return
+            if self.asks_about(sandbox):
+                await self._hear(sandbox, self._ask_kubelet, reasons)
+            if not all(map(_is_made_for_one, self._undecided(sandbox))):
+                await self._hear(sandbox, self._ask_server, reasons)
         if limit.cancelled_caught:
             reasons.append("the API server did not tell in time")
         undecided = self._undecided(sandbox)
-        grouped = [str(one.claim) for one in undecided if _groups(one)]
+        grouped = [one for one in undecided if _groups(one)]
         if grouped:
-            raise ClaimError(
-                f"pod {sandbox}",
-                f"may have claim {', '.join(grouped)}, whose NIC is for a pod of a PodGroup, and "
-                f"nobody says whether it has: {'; '.join(reasons)}",
-                mend="kubelet tries again by itself; with its gate PodsAPI (on since 1.37) it tells"
-                " on the node, else our credentials need `get` of pods",
+            raise _untold(
+                sandbox,
+                grouped,
+                f"whose NIC is for a pod of a PodGroup, and nobody says whether it has: "
+                f"{'; '.join(reasons)}",
+                mend="kubelet tries again by itself; ",
             )
-        _log.warning("not told which claims a pod has", pod=sandbox, reason="; ".join(reasons))
-        # Its containers do not ask again.
-        self._pods[sandbox.uid] = PodClaims()
+        if undecided:
+            self._complain(sandbox, reasons)
+        named = [one for one in undecided if not _is_made_for_one(one)]
+        if named:
+            return _untold(
+                sandbox,
+                named,
+                f"which names another, and nobody says whether it has: {'; '.join(reasons)}",
+                rule="it starts all the same, without that NIC",
+            )
+        return None
 
-    def forget(self, pod_uid: str) -> None:
-        """The pod's sandbox has ended."""
-        self._pods.pop(pod_uid, None)
+    def forget(self, sandbox: Sandbox) -> None:
+        """A sandbox has ended; what was told with the pod's next one stays."""
+        told = self._pods.get(sandbox.uid)
+        if told is not None and told.sandbox_id == sandbox.id:
+            del self._pods[sandbox.uid]
 
     def keep(self, pod_uids: Collection[str]) -> None:
         """No other pods are there."""
         self._pods = {uid: pod for uid, pod in self._pods.items() if uid in pod_uids}
+
+    def _complain(self, sandbox: Sandbox, reasons: Iterable[str]) -> None:
+        """Warn of silence, once until somebody tells again: all pods of a namespace meet it."""
+        log = _log.debug if self._is_silent else _log.warning
+        log("not told which claims a pod has", pod=sandbox, reason="; ".join(reasons))
+        self._is_silent = True
 
     async def _hear(
         self,
@@ -130,21 +165,32 @@ class Sharers:
         reasons: list[str],
     ) -> None:
         try:
-            pod = self._pods[sandbox.uid] = await ask(sandbox)
+            pod = await ask(sandbox)
         except BerthError as error:
             reasons.append(str(error))
             return
+        self._pods[sandbox.uid] = _Told(sandbox_id=sandbox.id, claims=pod)
+        self._is_silent = False
         if self.asks_about(sandbox):
             names = ", ".join(sorted(pod.unresolved))
             reasons.append(f"which claim its template for {names} made is not told")
 
     async def _ask_kubelet(self, sandbox: Sandbox) -> PodClaims:
+        reason = ""
         with trio.move_on_after(KUBELET_S):
-            pod = await self._kubelet.claims_of(sandbox)
-            if pod is None:
-                raise HostError("kubelet", f"does not know the pod of UID {sandbox.uid}")
-            return pod
-        raise HostError("kubelet", f"did not tell of the pod within {KUBELET_S:g} s")
+            while True:
+                try:
+                    pod = await self._kubelet.claims_of(sandbox)
+                except HostError as error:
+                    if error.rule != BUSY:
+                        raise
+                    reason = f": {error.found}"
+                    await trio.sleep(BUSY_PAUSE_S)
+                    continue
+                if pod is None:
+                    raise HostError("kubelet", f"does not know the pod of UID {sandbox.uid}")
+                return pod
+        raise HostError("kubelet", f"did not tell of the pod within {KUBELET_S:g} s{reason}")
 
     async def _ask_server(self, sandbox: Sandbox) -> PodClaims:
         """What the API server tells; a pod that is not there is going, or is a static one."""
@@ -162,11 +208,11 @@ class Sharers:
         last = (nic.sandbox for nic in record.nics if nic is not None)
         if any(ref is not None and ref.pod_uid == sandbox.uid for ref in last):
             return True
-        pod = self._pods.get(sandbox.uid)
-        return has_claim(pod, record) if pod is not None else None
+        told = self._pods.get(sandbox.uid)
+        return has_claim(told.claims, record) if told is not None else None
 
     def _shared(self, sandbox: Sandbox) -> Iterable[ClaimRecord]:
-        """Claims with NICs in the pod's namespace that do not name the pod, and may be its own."""
+        """Claims with NICs in the pod's namespace that do not name the pod."""
         for record in self._records():
             if (
                 record.prepared
@@ -174,9 +220,21 @@ class Sharers:
                 and record.has_nics
                 and record.claim.namespace == sandbox.namespace
                 and not record.serves_pod(sandbox.uid)
-                and (_groups(record) or record.pod_claim_name is None)
             ):
                 yield record
+
+
+def _untold(
+    sandbox: Sandbox, records: Iterable[ClaimRecord], found: str, *, rule: str = "", mend: str = ""
+) -> ClaimError:
+    claims = ", ".join(str(one.claim) for one in records)
+    return ClaimError(
+        f"pod {sandbox}",
+        f"may have claim {claims}, {found}",
+        rule=rule,
+        mend=f"{mend}with its gate PodsAPI (on since 1.37) kubelet tells on the node, else our "
+        "credentials need `get` of pods",
+    )
 
 
 def has_claim(pod: PodClaims, record: ClaimRecord) -> bool | None:
@@ -187,6 +245,15 @@ def has_claim(pod: PodClaims, record: ClaimRecord) -> bool | None:
     if record.claim.name in pod.names:
         return True
     return None if pod.unresolved and pod.group in _groups(record) else False
+
+
+def _is_made_for_one(record: ClaimRecord) -> bool:
+    """Whether the claim was made from a template for one pod; others may name it all the same.
+
+    It is seldom done and such claims are many, so of a pod that kubelet does not tell of nobody
+    else is asked.
+    """
+    return record.pod_claim_name is not None and not _groups(record)
 
 
 def _groups(record: ClaimRecord) -> frozenset[str]:

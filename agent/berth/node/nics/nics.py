@@ -16,7 +16,7 @@ from typing import Final
 import attrs
 import trio
 
-from berth.errors import BerthError, ClaimError, HostError
+from berth.errors import BerthError, HostError
 from berth.host.netlink.socket import Sender, send_now
 from berth.nic import attach, homecoming
 from berth.nic.attach import Budget, NotAttached
@@ -26,10 +26,10 @@ from berth.node.holders.nicholders import H, NicHolder, NicHolders, nics_of
 from berth.node.nics.announcer import Announcer
 from berth.node.nics.homenames import HomeNames
 from berth.node.nics.homeward import Homeward
+from berth.node.nics.whose import require_left, require_usable
 from berth.runtime.threads import Decision, run_in_thread
 
 _THREADS: Final = "nics"
-_USABLE: Final = frozenset({Stage.STAGED, Stage.HOME, Stage.ATTACHING, Stage.ATTACHED})
 
 
 @attrs.frozen(kw_only=True)
@@ -142,15 +142,17 @@ class Nics:
             The records as they are now, on disk.
 
         Raises:
-            ClaimError: A NIC could not be attached; all of the pod's are home, or on the way.
+            ClaimError: A NIC could not be attached; all of the pod's are home, or on the way. Or
+                another pod has one, and keeps it: nothing was begun.
             HostError: The disk refused; the same.
         """
         wanted = sorted(set(uids))
         budget = _budget(limit_s)
         async with self._records.locked(wanted) as found:
             with trio.CancelScope(shield=True):
+                await require_left(found, sandbox)
                 records = [await self._leave_others(record, sandbox) for record in found]
-                _require_usable(wanted, records)
+                require_usable(wanted, records)
                 try:
                     attached = await self._attach(records, sandbox, budget, decision)
                 except BerthError:
@@ -312,7 +314,7 @@ class Nics:
         return changed
 
     async def _leave_others(self, record: NicHolder, sandbox: SandboxRef) -> NicHolder:
-        """Bring home what is still in an older sandbox of the pod."""
+        """Bring home what is still in another sandbox, of the pod or of one that it succeeds."""
         others = {
             device.nic.sandbox.id
             for device in record.devices
@@ -363,24 +365,6 @@ def _changed(
     for (number, index), nic in nics.items():
         changed[number] = changed[number].with_nic(index, nic)
     return changed
-
-
-def _require_usable(wanted: Sequence[str], records: Sequence[NicHolder]) -> None:
-    """Refuse holders that were undone while we waited for their locks, and NICs that are not home.
-
-    Raises:
-        ClaimError: Nothing was begun.
-    """
-    gone = set(wanted) - {r.uid for r in records if r.prepared and not r.revoked}
-    if gone:
-        raise ClaimError(f"claim {', '.join(sorted(gone))}", "is not prepared any more")
-    for nic in _nics(records).values():
-        if nic.stage not in _USABLE:
-            raise ClaimError(
-                nic.device,
-                f"cannot be attached now: {nic.fault or nic.stage.value}",
-                mend="kubelet asks again by itself",
-            )
 
 
 def _budget(limit_s: float) -> Budget:

@@ -13,7 +13,7 @@ from berth.errors import BerthError, ClaimError, HostError, KubeError
 from berth.model.claim import Consumer
 from berth.model.pod import PodClaims, Sandbox
 from berth.nic.record import Stage
-from berth.node.claims.sharers import KUBELET_S, SOURCE, Sharers
+from berth.node.claims.sharers import BUSY, BUSY_PAUSE_S, KUBELET_S, SOURCE, Sharers
 from berth.node.records.record import ClaimRecord
 from tests.unit.node.claimserver import ClaimServer, refused
 from tests.unit.node.views.scenes import CLAIM, POD, claim_record, nic_record
@@ -33,17 +33,37 @@ class OwnKubelet:
 
     Attributes:
         answer: What it says of every pod; it hangs on a number of seconds.
+        heard: By a pod's UID, what is waited for before it says it.
+        busy: To how many of the next questions it says that it is asked too much.
+        most: How many questions it had at once.
     """
 
     def __init__(self) -> None:
         self.answer: PodClaims | BerthError | float | None = PodClaims()
+        self.heard: dict[str, trio.Event] = {}
         self.asked = 0
+        self.busy = 0
+        self.most = 0
+        self._now = 0
 
     async def claims_of(self, sandbox: Sandbox) -> PodClaims | None:
         """Tell it."""
         assert sandbox.uid
         self.asked += 1
+        self._now += 1
+        self.most = max(self.most, self._now)
+        try:
+            if sandbox.uid in self.heard:
+                await self.heard[sandbox.uid].wait()
+            return await self._tell()
+        finally:
+            self._now -= 1
+
+    async def _tell(self) -> PodClaims | None:
         await trio.lowlevel.checkpoint()
+        if self.busy:
+            self.busy -= 1
+            raise HostError("pods-api.sock", "rejected by rate limit", rule=BUSY)
         if isinstance(self.answer, float):
             await trio.sleep(self.answer)
             return PodClaims()
@@ -105,9 +125,8 @@ async def test_stranger_of_the_namespace_costs_one_question() -> None:
         ({"revoked": True}, SANDBOX),
         ({"devices": ()}, SANDBOX),
         ({"consumers": (POD,)}, attrs.evolve(SANDBOX, uid=POD.uid)),
-        ({"consumers": (POD,), "pod_claim_name": "nic"}, SANDBOX),
     ],
-    ids=["elsewhere", "static", "unprepared", "revoked", "no NIC", "its own", "another pod's own"],
+    ids=["elsewhere", "static", "unprepared", "revoked", "no NIC", "its own"],
 )
 async def test_nobody_is_asked_where_nothing_can_come_of_it(
     changes: dict[str, Any], sandbox: Sandbox
@@ -140,6 +159,34 @@ async def test_claim_that_names_another_pod_may_be_this_ones_too() -> None:
     bed.kubelet.answer = attrs.evolve(USES, group="")
 
     assert await bed.learn() == ("net",)
+
+
+async def test_claim_that_was_made_for_another_pod_may_be_this_ones_too() -> None:
+    """It names the claim itself."""
+
+    bed = Bed(attrs.evolve(MADE, consumers=(POD,)))
+    bed.kubelet.answer = attrs.evolve(USES, group="")
+
+    assert await bed.learn() == ("net",)
+
+
+async def test_of_a_claim_that_was_made_for_another_pod_kubelet_alone_is_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Most claims of a node are such, and before 1.37 kubelet tells of none: no pod waits."""
+
+    bed = Bed(attrs.evolve(MADE, consumers=(POD,)))
+    bed.kubelet.answer = attrs.evolve(UNTOLD, group="")
+    assert await bed.learn() == ()
+    assert bed.asked == (1, 0)
+    bed.kubelet.answer = ABSENT
+
+    for number in range(2):
+        stranger = attrs.evolve(SANDBOX, id=f"s{number}", uid=f"uid-of-stranger-{number}")
+        assert await bed.sharers.learn(stranger, limit_s=LIMIT_S) is None
+
+    assert bed.asked == (3, 0)
+    assert caplog.text.count("not told which claims a pod has") == 1
 
 
 async def test_what_a_template_made_the_api_server_tells() -> None:
@@ -178,6 +225,32 @@ async def test_api_server_tells_what_kubelet_does_not(
 
     assert await bed.learn() == ("net",)
     assert trio.current_time() <= KUBELET_S
+
+
+async def test_kubelet_that_is_asked_too_much_is_asked_again(autojump_clock: MockClock) -> None:
+    """Else all that ask at once would go to the API server at once."""
+
+    bed = Bed(GROUPS_CLAIM)
+    bed.kubelet.answer = USES
+    bed.kubelet.busy = 2
+
+    assert await bed.learn() == ("net",)
+    assert bed.asked == (3, 0)
+    assert trio.current_time() == pytest.approx(2 * BUSY_PAUSE_S)
+
+
+async def test_kubelet_that_is_asked_too_much_all_the_time_is_given_up(
+    autojump_clock: MockClock,
+) -> None:
+    """In the time that it has anyway; then the API server tells."""
+
+    bed = Bed(GROUPS_CLAIM)
+    bed.kubelet.busy = 100
+    bed.server.answers["pod_claims"] = [refused(0, found="no answer")]
+
+    with pytest.raises(ClaimError, match=r"within 0\.3 s: rejected by rate limit; .*no answer"):
+        await bed.learn()
+    assert trio.current_time() == pytest.approx(KUBELET_S)
 
 
 async def test_pod_that_the_api_server_does_not_know_has_no_claim() -> None:
@@ -227,16 +300,21 @@ async def test_template_that_nobody_resolves_refuses_the_groups_pods_alone() -> 
 async def test_claim_of_pods_by_name_lets_go_on_whom_nobody_tells_of(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """An old kubelet and no API server: no pod of the namespace waits, and none asks again."""
+    """An old kubelet and no API server: the pod is asked about again with its next container."""
 
     bed = Bed(attrs.evolve(GROUPS_CLAIM, consumers=(POD,)))
     bed.kubelet.answer = ABSENT
-    bed.server.answers["pod_claims"] = [KubeError("API server", "no answer")]
+    bed.server.answers["pod_claims"] = [KubeError("API server", "no answer")] * 2
 
-    assert await bed.learn() == ()
-    assert await bed.learn() == ()
-    assert bed.asked == (1, 1)
-    assert "not told which claims a pod has" in caplog.text
+    for _ in range(2):
+        untold = await bed.sharers.learn(SANDBOX, limit_s=LIMIT_S)
+        assert "may have claim default/net, which names another" in str(untold)
+        assert "no answer: it starts all the same" in str(untold)
+    assert caplog.text.count("not told which claims a pod has") == 1
+    bed.server.pods[SANDBOX.uid] = USES
+    assert await bed.sharers.learn(SANDBOX, limit_s=LIMIT_S) is None
+    assert await bed.learn() == ("net",)
+    assert bed.asked == (3, 3)
 
 
 async def test_pods_that_ended_are_forgotten() -> None:
@@ -250,8 +328,20 @@ async def test_pods_that_ended_are_forgotten() -> None:
     bed.sharers.keep(())
     assert bed.sharers.asks_about(SANDBOX)
     await bed.learn()
-    bed.sharers.forget(SANDBOX.uid)
+    bed.sharers.forget(SANDBOX)
     assert bed.sharers.asks_about(SANDBOX)
+
+
+async def test_end_of_an_older_sandbox_forgets_nothing() -> None:
+    """Kubelet removes it some time after its pod has the next one, of which was told."""
+
+    bed = Bed(GROUPS_CLAIM)
+    await bed.learn()
+    bed.sharers.forget(SANDBOX)
+    await bed.learn(attrs.evolve(SANDBOX, id="s9"))
+    bed.sharers.forget(SANDBOX)
+
+    assert not bed.sharers.asks_about(SANDBOX)
 
 
 async def test_marker_of_a_groups_claim_needs_the_claim_too() -> None:
@@ -261,7 +351,7 @@ async def test_marker_of_a_groups_claim_needs_the_claim_too() -> None:
     assert bed.sharers.is_foreign(attrs.evolve(SANDBOX, namespace="another"), GROUPS_CLAIM)
     await bed.learn()
     assert bed.sharers.is_foreign(SANDBOX, GROUPS_CLAIM)
-    bed.sharers.forget(SANDBOX.uid)
+    bed.sharers.forget(SANDBOX)
     bed.kubelet.answer = USES
     await bed.learn()
     assert not bed.sharers.is_foreign(SANDBOX, GROUPS_CLAIM)
