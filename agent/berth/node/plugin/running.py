@@ -3,8 +3,8 @@
 Kubelet's lists forget a pod that was deleted by force while its containers still run; the runtime
 does not. A container is known by the mark that the plugin's answer put into its environment.
 Whoever writes a pod may write that too: so it speaks for no other pod's devices once kubelet has
-shown whose they are, and a container whose mark is not true counts for all that kubelet showed it
-with.
+shown whose they are. A container whose mark is not true counts for all that kubelet showed it with,
+and for what kubelet has shown nobody with yet.
 
 Source: gpu-and-health.md L6, L7.
 """
@@ -137,7 +137,7 @@ class Running:
         return any(
             shown is None or one.pod in {("", ""), (shown.namespace, shown.pod)}
             if not wanted.isdisjoint(one.units)
-            else shown is not None and one.may_be(shown) and self._hides(one, given.holder.resource)
+            else (shown is None or one.may_be(shown)) and self._hides(one, given.holder.resource)
             for one in self._containers.values()
         )
 

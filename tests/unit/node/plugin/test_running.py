@@ -67,8 +67,9 @@ def test_others_are_nobodys_business() -> None:
     """Without a mark, or with that of other ids, nothing is kept and nobody is told."""
 
     calls: list[int] = []
-    running = Running(lambda: calls.append(1))
-    other = container("c2", mark(RESOURCE, ["modem-7"]))
+    owned = given(modem(7), uid="g7", container=USER)
+    running = Running(lambda: calls.append(1), given=lambda: [owned])
+    other = attrs.evolve(container("c2", mark(RESOURCE, ["modem-7"])), name="main")
     running.made(POD, container("c3", "PATH=/bin"))
     running.made(POD, other)
 
@@ -131,6 +132,22 @@ def test_container_that_hides_its_mark_counts_for_what_it_has(entry: str) -> Non
     assert not running.is_live(foreign)
     running.ended(hiding)
     assert not running.is_live(SHOWN)
+
+
+@pytest.mark.parametrize("entry", HIDDEN)
+def test_what_kubelet_has_shown_nobody_with_may_be_of_any_container_that_hides(entry: str) -> None:
+    """Its pod may be deleted by force before the first list: then the runtime alone knows of it."""
+
+    elsewhere = Sandbox(id="s1", namespace="far", name="away")
+    others = given(modem(1), uid="g1", container=USER)
+    running = Running(given=lambda: [MODEM, others])
+    running.made(elsewhere, container("c1", f"{mark_name('berth.dev/fax')}="))
+    assert not running.is_live(MODEM)
+
+    running.made(elsewhere, attrs.evolve(container("c2", entry), name="main"))
+    assert running.is_live(MODEM)
+    running.ended(container("c2"))
+    assert not running.is_live(MODEM)
 
 
 @pytest.mark.parametrize(
