@@ -25,6 +25,15 @@ from berth.node.records.given import Given
 _MARK: Final = "BERTH_PLUGIN_"
 _ENDED: Final = frozenset({ContainerState.STOPPED})
 
+MOST_MARKS: Final = 64
+"""Marks that are kept of a container: one for each resource that it asks for."""
+
+MOST_UNITS: Final = 1024
+"""Units that are kept of what a container's marks say."""
+
+MOST_CHARS: Final = 32_768
+"""What a container's marks may have in all. A pod's author can write megabytes of them."""
+
 
 def mark(resource: str, ids: Sequence[str]) -> str:
     """The environment entry by which a container is known to have ids of a resource.
@@ -53,6 +62,7 @@ class _Marked:
         name: Its own, in the pod.
         marks: Names of its marks: these are there whatever the pod's author wrote.
         units: What its marks say.
+        is_flooded: It has more than is kept, so neither is: each mark may be there, and is untrue.
     """
 
     sandbox_id: str
@@ -60,6 +70,11 @@ class _Marked:
     name: str
     marks: frozenset[str]
     units: frozenset[tuple[str, str]]
+    is_flooded: bool = False
+
+    def has_mark(self, resource: str) -> bool:
+        """Whether it was given something of a resource, or somebody wrote so."""
+        return self.is_flooded or mark_name(resource) in self.marks
 
     def may_be(self, shown: ContainerRef) -> bool:
         """Whether it is the container that kubelet shows, as far as the runtime told."""
@@ -105,14 +120,19 @@ class Running:
 
     def made(self, sandbox: Sandbox, container: Container) -> None:
         """A container is being made."""
-        marks = frozenset(name for name in container.env if name.startswith(_MARK))
+        marks = {name: value for name, value in container.env.items() if name.startswith(_MARK)}
         if marks:
+            chars = sum(len(name) + len(value) for name, value in marks.items())
+            is_flooded = len(marks) > MOST_MARKS or chars > MOST_CHARS
+            units = frozenset(() if is_flooded else units_of(marks))
+            is_flooded = is_flooded or len(units) > MOST_UNITS
             self._containers[container.id] = _Marked(
                 sandbox_id=sandbox.id,
                 pod=(sandbox.namespace, sandbox.name),
                 name=container.name,
-                marks=marks,
-                units=frozenset(units_of(container.env)),
+                marks=frozenset(() if is_flooded else marks),
+                units=frozenset(() if is_flooded else units),
+                is_flooded=is_flooded,
             )
 
     def ended(self, container: Container) -> None:
@@ -143,7 +163,7 @@ class Running:
 
     def _hides(self, one: _Marked, resource: str) -> bool:
         """Whether its mark of a resource says anything but what kubelet shows it with."""
-        if mark_name(resource) not in one.marks:
+        if not one.has_mark(resource):
             return False
         said = {id_ for of, id_ in one.units if of == resource}
         shown = {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import attrs
 import pytest
 
 from berth.model.pod import Container, ContainerState, Sandbox
-from berth.node.plugin.running import Running, mark, mark_name, units_of
+from berth.node.plugin.running import MOST_MARKS, Running, mark, mark_name, units_of
 from tests.unit.node.peripherals import RESOURCE, USER, given, modem
 
 MODEM = given(modem())
@@ -167,6 +169,46 @@ def test_container_with_a_true_mark_or_none_counts_for_nothing_else(other: Conta
     running.made(POD, other)
 
     assert not running.is_live(SHOWN)
+
+
+FLOODS = {
+    "names": [f"BERTH_PLUGIN_{number}=" for number in range(40_000)],
+    "units": [mark("lab.dev/a", [str(number) for number in range(5_000)])],
+    "value": [f"BERTH_PLUGIN_A={'a' * 1_000_000}:b"],
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS.keys())
+def test_flood_of_marks_takes_no_memory_and_hides_no_true_one(flood: list[str]) -> None:
+    """A pod's author can write megabytes of them, in each of many containers."""
+
+    foreign = given(modem(7), uid="g7", container=attrs.evolve(USER, pod="other"))
+    running = Running(given=lambda: [SHOWN, foreign])
+    flooding = attrs.evolve(container("c0", *flood, *_entries(MARKED)), name="main")
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            running.made(POD, attrs.evolve(flooding, id=f"c{number}"))
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert kept_bytes < 20 * 10_000
+    assert running.is_live(SHOWN)
+    assert running.is_live(MODEM)
+    assert not running.is_live(foreign)
+
+
+def test_container_with_as_many_resources_as_are_kept_is_known_by_each() -> None:
+    """Its marks are true, so it counts for nothing that its pod's predecessor had."""
+
+    entries = [mark(f"lab.dev/a{number}", ["one"]) for number in range(MOST_MARKS - 1)]
+    mine = mark(RESOURCE, ["modem-0"])
+    running = Running(given=lambda: [SHOWN])
+    running.made(POD, attrs.evolve(container("c1", *entries, mine), name="main"))
+
+    assert running.is_live(SHOWN)
+    assert not running.is_live(given(modem(5), uid="g5", container=USER))
 
 
 def _entries(one: Container) -> list[str]:
