@@ -4,8 +4,9 @@ Kubelet asks the device plugin for ids and names no pod. When a sandbox comes wh
 theirs, kubelet is asked what that pod has. A container that was given something has the mark in its
 environment. Whoever writes a pod may write that too, and a value of their own goes over the true
 one; the name alone stays. So while a NIC of that resource waits for its pod, kubelet is asked once
-more whatever the value says, and has the word. From then on the pod has its NICs as it would by
-claims: with names of their own, brought into each of its sandboxes until nobody has them any more.
+more whatever the value says, and has the word; but for what the pod is known to have. From then on
+the pod has its NICs as it would by claims: with names of their own, brought into each of its
+sandboxes until nobody has them any more.
 
 Source: network.md §9 (``attach = "nri"``); KC §10 for what kubelet answers.
 """
@@ -13,7 +14,7 @@ Source: network.md §9 (``attach = "nri"``); KC §10 for what kubelet answers.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 import attrs
@@ -91,8 +92,13 @@ class ResourcePods:
         except _Silent as error:
             _log.warning("not known yet what a pod has", pod=sandbox, reason=error)
 
-    async def mark(self, sandbox: Sandbox, containers: Iterable[Container]) -> None:
+    async def mark(
+        self, sandbox: Sandbox, containers: Iterable[Container], *, limit_s: float = INSIST_S
+    ) -> None:
         """Learn what a pod has whose containers say that they were given something.
+
+        Args:
+            limit_s: How long kubelet may take.
 
         Raises:
             ClaimError: The pod cannot have its NICs as their groups say, another has them, or
@@ -100,12 +106,10 @@ class ResourcePods:
             HostError: The disk refused.
         """
         told = [container.env for container in containers]
-        names = {name for env in told for name in env}
-        waiting = [one for one in self._waiting() if mark_name(one.holder.resource) in names]
         said = {unit for env in told for unit in units_of(env)}
-        if not waiting and not self._strange(sandbox, said):
+        if not self._may_wait(sandbox, told) and not self._strange(sandbox, said):
             return
-        has = await self._ask(sandbox, limit_s=INSIST_S)
+        has = await self._ask(sandbox, limit_s=limit_s)
         await self._bind(sandbox, has)
         for one in self._strange(sandbox, has):
             raise ClaimError(
@@ -149,6 +153,23 @@ class ResourcePods:
     def _waiting(self) -> Iterator[Given]:
         """What has NICs, and no pod yet."""
         return (one for one in self._given.all() if one.has_nics and not one.pod_uid)
+
+    def _may_wait(self, sandbox: Sandbox, told: Iterable[Mapping[str, str]]) -> bool:
+        """Whether a container may have a NIC that waits for its pod.
+
+        One whose mark says nothing but what its pod is known to have has no other NIC: kubelet
+        gives a container all of a resource at once.
+        """
+        own: dict[str, set[tuple[str, str]]] = {}
+        for one in self.of_pod(sandbox.uid):
+            units = {(one.holder.resource, id_) for id_ in one.holder.ids}
+            own.setdefault(mark_name(one.holder.resource), set()).update(units)
+        for name in {mark_name(one.holder.resource) for one in self._waiting()}:
+            for value in (env[name] for env in told if name in env):
+                said = {*units_of({name: value})}
+                if not said or not said <= own.get(name, set()):
+                    return True
+        return False
 
     def _strange(self, sandbox: Sandbox, units: Collection[tuple[str, str]]) -> tuple[Given, ...]:
         """What has a part of these units, and is not known to be the pod's."""

@@ -204,6 +204,40 @@ async def test_mark_that_a_pod_hides_shows_by_its_name(bench: Bench, value: str)
     assert [one.uid for one in bench.pods.of_pod(OTHER.uid)] == ["g1"]
 
 
+async def test_container_of_a_pod_that_has_its_nic_asks_nobody(bench: Bench) -> None:
+    """It starts again though kubelet is silent, and another NIC of the resource waits."""
+
+    await bench.give(0)
+    await bench.give(1)
+    bench.has("user", "modem-0")
+    await bench.pods.learn(POD)
+    bench.kubelet.hangs = True
+    bench.kubelet.asked.clear()
+
+    await bench.pods.mark(POD, [marked(POD, "modem-0")])
+    assert bench.kubelet.asked == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "hidden", f"{RESOURCE}:modem-0,modem-1", f"{RESOURCE}:modem-9", "other.dev/fax:modem-0"],
+)
+async def test_mark_that_says_more_than_the_pod_is_known_to_have_is_a_question(
+    bench: Bench, value: str
+) -> None:
+    """What a pod's author writes proves nothing."""
+
+    await bench.give(0)
+    await bench.give(1)
+    bench.has("user", "modem-0")
+    await bench.pods.learn(POD)
+    bench.kubelet.fault = HostError("kubelet.sock", "no answer")
+    asking = Container(id="c", sandbox_id=POD.id, name="main", env={mark_name(RESOURCE): value})
+
+    with pytest.raises(ClaimError, match="kubelet does not say which"):
+        await bench.pods.mark(POD, [marked(POD, "modem-0"), asking])
+
+
 async def test_container_that_kubelet_does_not_show_is_refused_its_nic(bench: Bench) -> None:
     """An init container that ends: whose NIC it is, nobody tells, and it must not start without."""
 
