@@ -14,7 +14,7 @@ Source: network.md §9 (``attach = "nri"``); KC §10 for what kubelet answers.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 import attrs
@@ -60,12 +60,21 @@ class ResourcePods:
         given: What the device plugin gave.
         holders: Who else has NICs in a pod.
         kubelet: Who knows what a pod has.
+        moved: Resource and id of each NIC that berth brings into pods, given or not.
     """
 
-    def __init__(self, given: Shelf[Given], *, holders: NicHolders, kubelet: Asks) -> None:
+    def __init__(
+        self,
+        given: Shelf[Given],
+        *,
+        holders: NicHolders,
+        kubelet: Asks,
+        moved: Callable[[], Collection[tuple[str, str]]] = tuple,
+    ) -> None:
         self._given = given
         self._holders = holders
         self._kubelet = kubelet
+        self._moved = moved
 
     def of_pod(self, pod_uid: str) -> tuple[Given, ...]:
         """What berth brings into the pod's sandboxes."""
@@ -107,19 +116,19 @@ class ResourcePods:
         """
         told = [container.env for container in containers]
         said = {unit for env in told for unit in units_of(env)}
-        if not self._may_wait(sandbox, told) and not self._strange(sandbox, said):
+        lost = self._lost(said)
+        if not lost and not self._may_wait(sandbox, told) and not self._strange(sandbox, said):
             return
         has = await self._ask(sandbox, limit_s=limit_s)
         await self._bind(sandbox, has)
         for one in self._strange(sandbox, has):
-            raise ClaimError(
-                f"pod {sandbox}",
-                f"has {_words(one)}, not ready yet",
-                mend="kubelet makes the container again; `berth holds` tells how far it is",
-            )
+            raise _unready(sandbox, one.holder.resource, one.holder.ids)
         for one in self._strange(sandbox, said):
             if not one.pod_uid and not one.revoked:
-                raise _unshown(sandbox, one)
+                raise _unshown(sandbox, one.holder.resource, one.holder.ids)
+        for resource, id_ in sorted(lost):
+            refusal = _unready if (resource, id_) in has else _unshown
+            raise refusal(sandbox, resource, [id_])
 
     def asked_by(self, container: Container) -> tuple[Given, ...]:
         """What a container says that it was given, of whatever kind."""
@@ -171,6 +180,15 @@ class ResourcePods:
                     return True
         return False
 
+    def _lost(self, units: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        """NICs among these units that nobody has: the record is lost, or was given up.
+
+        So is what kubelet never shows, of an init container that waits long enough.
+        """
+        held = {(one.holder.resource, id_) for one in self._given.all() for id_ in one.holder.ids}
+        lost = frozenset(units) - held
+        return lost and lost.intersection(self._moved())
+
     def _strange(self, sandbox: Sandbox, units: Collection[tuple[str, str]]) -> tuple[Given, ...]:
         """What has a part of these units, and is not known to be the pod's."""
         return tuple(
@@ -217,20 +235,32 @@ class ResourcePods:
         return attrs.evolve(given, pod_uid=sandbox.uid)
 
 
-def _unshown(sandbox: Sandbox, given: Given) -> ClaimError:
-    """What a container says that it was given, though kubelet shows it nowhere in its pod."""
+def _unready(sandbox: Sandbox, resource: str, ids: Iterable[str]) -> ClaimError:
+    """What kubelet shows a pod with, and berth cannot bring there now."""
     return ClaimError(
         f"pod {sandbox}",
-        f"says that it has {_words(given)}, and kubelet shows no container of it with that",
-        rule="a NIC goes to the pod that kubelet shows with it; of init containers kubelet shows "
-        "those that restart",
-        mend="ask for it in a container that runs on, or by a claim; no pod sets "
-        f"{mark_name(given.holder.resource)} itself",
+        f"has {', '.join(ids)} of {resource}, not ready yet",
+        mend="kubelet makes the container again; `berth holds` tells how far it is",
     )
 
 
-def _words(given: Given) -> str:
-    return f"{', '.join(given.holder.ids)} of {given.holder.resource}"
+def _unshown(sandbox: Sandbox, resource: str, ids: Iterable[str]) -> ClaimError:
+    """What a container says that it was given, though kubelet shows it nowhere in its pod.
+
+    Kubelet gives the devices of an init container that ends to the containers after it, as many as
+    these ask for; the rest stays the pod's, and is shown nowhere.
+    Source: ``pkg/kubelet/cm/devicemanager/manager.go`` (``devicesToReuse``), 1.34.
+    """
+    return ClaimError(
+        f"pod {sandbox}",
+        f"says that it has {', '.join(ids)} of {resource}, and kubelet shows no container of it "
+        "with that",
+        rule="a NIC goes to the pod that kubelet shows with it; of init containers kubelet shows "
+        "those that restart, and of the others only what containers after them have too",
+        mend="let the containers that run on ask for as many of it, together, as each init "
+        "container that ends, or ask by a claim; no pod sets "
+        f"{mark_name(resource)} itself",
+    )
 
 
 def _is_named(given: Given) -> bool:
