@@ -112,6 +112,13 @@ async def test_pod_has_what_kubelet_says(bench: Bench) -> None:
     assert bench.pods.of_pod(OTHER.uid) == ()
 
 
+async def test_nic_that_waits_is_not_the_nic_of_a_pod_without_a_uid(bench: Bench) -> None:
+    """A runtime may know no more of a sandbox than its id."""
+
+    await bench.give(0)
+    assert bench.pods.of_pod("") == ()
+
+
 async def test_kubelet_is_asked_only_while_a_nic_waits_for_its_pod(bench: Bench) -> None:
     """Every other pod starts without waiting for anybody."""
 
