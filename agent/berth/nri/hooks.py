@@ -30,6 +30,7 @@ from berth.node.plugin.running import Running
 from berth.node.views.troubles import Trouble, Troubles
 from berth.nri.handlers import Turn
 from berth.nri.isolation import Isolation
+from berth.nri.livingpods import LivingPods
 from berth.nri.presence import is_lacking, reference
 from berth.nri.shares import Questions, Shares
 from berth.nri.sources import Arrivals, PreparedClaims, ResourcePods, SharingPods
@@ -84,7 +85,9 @@ class PodHooks:
         self._running = running or Running()
         self._older: dict[str, set[str]] = {}
         self._late: list[Sandbox] = []
-        self._unmarked: set[str] = set()
+        self._living = LivingPods(
+            resources, note=self._note, there=lambda: self._older, attach=self._attach_late
+        )
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -108,7 +111,7 @@ class PodHooks:
         for container in containers:
             if container.state in _RUNNING and container.sandbox_id in self._older:
                 self._older[container.sandbox_id].add(container.id)
-        await self._mark_living(living, containers)
+        await self._living.mark(living, containers)
         self._shares.keep({sandbox.uid for sandbox in living})
         # Of two sandboxes of one pod, the one that has the NICs keeps them.
         self._late = [
@@ -221,20 +224,6 @@ class PodHooks:
         shared = self._shares.of_pod(sandbox)
         return (*self._claims.of_pod(sandbox.uid), *shared, *asked)
 
-    async def _mark_living(
-        self, sandboxes: Sequence[Sandbox], containers: Sequence[Container]
-    ) -> None:
-        """Learn what pods have that started while we were away; what fails is told."""
-        self._unmarked.clear()
-        for sandbox in sandboxes:
-            own = [one for one in containers if one.sandbox_id == sandbox.id]
-            try:
-                if self._resources is not None:
-                    await self._resources.mark(sandbox, own)
-            except BerthError as error:
-                self._unmarked.add(sandbox.id)
-                self._note(sandbox, error)
-
     def _has_nics(self, sandbox: Sandbox, container: Container) -> bool:
         marked = self._claims.by_marker(sorted(marked_claims(iter(container.env))))
         records = (*self._of_pod(sandbox), *marked)
@@ -282,6 +271,8 @@ class PodHooks:
     def _start_late(self) -> None:
         while self._late and self._nursery is not None:
             self._nursery.start_soon(self._attach_late, self._late.pop())
+        if self._nursery is not None:
+            self._nursery.start_soon(self._living.mark_late)
 
     async def _attach_late(self, sandbox: Sandbox) -> None:
         """Complete a pod that started while we were away, unless it has been stopped since."""
@@ -312,7 +303,7 @@ class PodHooks:
             return
         if uids:
             _log.warning("pod had started without its NICs, attached now", pod=sandbox)
-        if not doubts and sandbox.id not in self._unmarked:
+        if not doubts:
             self._troubles.forget(sandbox.uid)
 
     async def _end_older(self, sandbox: Sandbox, ended: trio.Event) -> None:
