@@ -206,6 +206,11 @@ class ClaimRecord:
             for state in (device.nic, device.binding)
         )
 
+    @property
+    def groups(self) -> tuple[Consumer, ...]:
+        """What it is reserved for besides pods by name, such as a PodGroup."""
+        return tuple(consumer for consumer in self.consumers if not consumer.is_pod)
+
     def serves_pod(self, pod_uid: str) -> bool:
         """Whether the pod is one of the claim's consumers."""
         return any(c.is_pod and c.uid == pod_uid for c in self.consumers)
