@@ -103,7 +103,8 @@ class ClaimRecord:
     """One claim that was prepared, or is being.
 
     Attributes:
-        consumers: ``status.reservedFor`` when it was prepared.
+        consumers: ``status.reservedFor`` when it was prepared; of a claim with NICs, those that
+            came later only once all of these had ended.
         driver: Our driver's name then; a change of it is refused while records are open.
         boot_id: The boot in which it was prepared last.
         generation: Of the claim's metadata files; 0 before the first.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -11,6 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from berth.errors import BerthError, ClaimError, HostError, KubeError
 from berth.model.claim import Claim, ClaimRef, Consumer
+from berth.nic import execute
 from berth.nic.record import NicRecord, Stage
 from berth.node.records.record import ClaimRecord
 from berth.node.views.troubles import Trouble
@@ -22,6 +24,8 @@ NET = claim()
 TWO = claim(result(FAST, "one"), result(OTHER, "two"), name="two")
 CHILD = claim(share(1), name="child")
 ADMIN = claim(result(FAST, admin_access=True), name="admin")
+NETNS = Path("/proc/self/ns/net")
+INODE = NETNS.stat().st_ino
 GROUP = Consumer(resource="podgroups", name="team", uid="uid-of-team")
 
 
@@ -664,6 +668,62 @@ async def test_reread_lets_no_second_pod_in(node: Node) -> None:
 
     assert record is not None
     assert record.consumers == (pod(),)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "users"),
+    [
+        (["web"], ["b", "c"], ["b", "c"]),
+        (["web", "b"], ["b", "c"], ["b"]),
+        (["web", "b"], ["web", "b", "c"], ["web", "b"]),
+        (["web"], [], ["web"]),
+    ],
+)
+async def test_reread_gives_a_claim_on_when_its_pods_have_ended(
+    node: Node, before: list[str], now: list[str], users: list[str]
+) -> None:
+    """Kubelet prepares nothing anew while one pod after the other has it."""
+
+    await node.prepare(NET)
+    await node.attach(NET, sandbox_of("web"))
+    await node.records.put(attrs.evolve(node.record(NET), consumers=tuple(map(pod, before))))
+    node.add(attrs.evolve(NET, consumers=tuple(map(pod, now))))
+
+    record = await node.claims.reread(NET.ref.uid)
+
+    assert record is not None
+    assert record.consumers == tuple(map(pod, users))
+    assert node.records.stored[NET.ref.uid] == record
+
+
+async def test_reread_leaves_a_claim_to_the_pod_that_has_its_nic_yet(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was deleted by force, and its sandbox lives; once that has ended, the others may."""
+
+    monkeypatch.setattr(execute, "HOME", "/proc/self/ns/uts")
+    living = attrs.evolve(sandbox_of("web"), netns_path=str(NETNS), netns_inode=INODE)
+    await node.prepare(NET)
+    await node.attach(NET, living)
+    node.add(attrs.evolve(NET, consumers=(pod("b"), pod("c"))))
+    await node.claims.reread(NET.ref.uid)
+    assert node.record(NET).consumers == (pod(),)
+
+    await node.arrivals.detach(living.id)
+    await node.claims.reread(NET.ref.uid)
+    assert node.record(NET).consumers == (pod("b"), pod("c"))
+
+
+async def test_reread_gives_nothing_on_that_the_disk_does_not_take(node: Node) -> None:
+    """A restart would find the former pod's claim, and its NIC in another."""
+
+    await node.prepare(NET)
+    node.add(attrs.evolve(NET, consumers=(pod("b"), pod("c"))))
+    node.disk.room = 0
+
+    with pytest.raises(HostError):
+        await node.claims.reread(NET.ref.uid)
+    assert node.record(NET).consumers == (pod(),)
 
 
 async def test_reread_of_what_was_allocated_anew_is_refused(node: Node) -> None:
