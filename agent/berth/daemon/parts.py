@@ -43,6 +43,7 @@ from berth.node.plugin.bookkeeping import Bookkeeping
 from berth.node.plugin.cdifiles import PluginFiles
 from berth.node.plugin.resourcepods import ResourcePods
 from berth.node.plugin.running import Running
+from berth.node.plugin.units import moved
 from berth.node.views import Troubles
 from berth.nri.hooks import PodHooks
 from berth.nri.isolation import Isolation
@@ -214,7 +215,12 @@ class Parts:
             troubles=self.troubles,
             is_ending=self._is_ending,
             running=self.running,
-            resources=ResourcePods(self.held.given, holders=self.held.holders, kubelet=pods),
+            resources=ResourcePods(
+                self.held.given,
+                holders=self.held.holders,
+                kubelet=pods,
+                moved=lambda: moved(self.held.discovery.inventory.get(), self.config.nic.groups),
+            ),
             sharers=Sharers(self.held.records.all, kubelet=kubelet, server=self.gateway),
         )
 

@@ -31,6 +31,7 @@ from berth.node.records.record import ClaimRecord
 from berth.node.views.troubles import Trouble, Troubles
 from berth.nri.handlers import Turn
 from berth.nri.isolation import Isolation
+from berth.nri.livingpods import LivingPods
 from berth.nri.presence import is_lacking, reference, users
 from berth.nri.sources import Arrivals, PreparedClaims, ResourcePods, SharingPods
 from berth.nri.versions import leaks_failed_sandboxes
@@ -90,6 +91,9 @@ class PodHooks:
         self._running = running or Running()
         self._older: dict[str, set[str]] = {}
         self._late: list[Sandbox] = []
+        self._living = LivingPods(
+            resources, note=self._note, there=lambda: self._older, attach=self._attach_late
+        )
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -113,7 +117,7 @@ class PodHooks:
         for container in containers:
             if container.state in _RUNNING and container.sandbox_id in self._older:
                 self._older[container.sandbox_id].add(container.id)
-        await self._mark_living(living, containers)
+        await self._living.mark(living, containers)
         if self._sharers is not None:
             self._sharers.keep({sandbox.uid for sandbox in living})
         # Of two sandboxes of one pod, the one that has the NICs keeps them.
@@ -240,18 +244,6 @@ class PodHooks:
         for record in self._sharers.of_pod(sandbox):
             await self._require_own(record.uid, record, sandbox, limit_s=limit_s)
 
-    async def _mark_living(
-        self, sandboxes: Sequence[Sandbox], containers: Sequence[Container]
-    ) -> None:
-        """Learn what pods have that started while we were away; what fails is told."""
-        for sandbox in sandboxes:
-            own = [one for one in containers if one.sandbox_id == sandbox.id]
-            try:
-                if self._resources is not None:
-                    await self._resources.mark(sandbox, own)
-            except BerthError as error:
-                self._note(sandbox, error)
-
     def _has_nics(self, sandbox: Sandbox, container: Container) -> bool:
         marked = self._claims.by_marker(sorted(marked_claims(iter(container.env))))
         records = (*self._of_pod(sandbox), *marked)
@@ -330,6 +322,8 @@ class PodHooks:
     def _start_late(self) -> None:
         while self._late and self._nursery is not None:
             self._nursery.start_soon(self._attach_late, self._late.pop())
+        if self._nursery is not None:
+            self._nursery.start_soon(self._living.mark_late)
 
     async def _attach_late(self, sandbox: Sandbox) -> None:
         """Complete a pod that started while we were away, unless it has been stopped since."""

@@ -39,7 +39,9 @@ class ResourcePods(Protocol):
         """Ask kubelet what the pod has, if that may be a NIC."""
         ...
 
-    async def mark(self, sandbox: Sandbox, containers: Iterable[Container]) -> None:
+    async def mark(
+        self, sandbox: Sandbox, containers: Iterable[Container], *, limit_s: float = ...
+    ) -> None:
         """Learn it from its containers."""
         ...
 

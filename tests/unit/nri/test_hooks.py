@@ -746,7 +746,13 @@ class Resources:
         if self.one.has_nics:
             self.one = attrs.evolve(self.one, pod_uid=sandbox.uid)
 
-    async def mark(self, sandbox: Sandbox, containers: Iterable[Container]) -> None:
+    async def mark(
+        self,
+        sandbox: Sandbox,
+        containers: Iterable[Container],
+        *,
+        limit_s: float = 0.7,  # noqa: ARG002 - it needs no time
+    ) -> None:
         """Find it out by containers with our mark."""
         if any(units_of(container.env) for container in containers):
             await self.learn(sandbox)

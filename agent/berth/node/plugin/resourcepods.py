@@ -4,8 +4,9 @@ Kubelet asks the device plugin for ids and names no pod. When a sandbox comes wh
 theirs, kubelet is asked what that pod has. A container that was given something has the mark in its
 environment. Whoever writes a pod may write that too, and a value of their own goes over the true
 one; the name alone stays. So while a NIC of that resource waits for its pod, kubelet is asked once
-more whatever the value says, and has the word. From then on the pod has its NICs as it would by
-claims: with names of their own, brought into each of its sandboxes until nobody has them any more.
+more whatever the value says, and has the word; but for what the pod is known to have. From then on
+the pod has its NICs as it would by claims: with names of their own, brought into each of its
+sandboxes until nobody has them any more.
 
 Source: network.md §9 (``attach = "nri"``); KC §10 for what kubelet answers.
 """
@@ -13,7 +14,7 @@ Source: network.md §9 (``attach = "nri"``); KC §10 for what kubelet answers.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 import attrs
@@ -73,12 +74,21 @@ class ResourcePods:
         given: What the device plugin gave.
         holders: Who else has NICs in a pod.
         kubelet: Who knows what a pod has.
+        moved: Resource and id of each NIC that berth brings into pods, given or not.
     """
 
-    def __init__(self, given: Shelf[Given], *, holders: NicHolders, kubelet: Asks) -> None:
+    def __init__(
+        self,
+        given: Shelf[Given],
+        *,
+        holders: NicHolders,
+        kubelet: Asks,
+        moved: Callable[[], Collection[tuple[str, str]]] = tuple,
+    ) -> None:
         self._given = given
         self._holders = holders
         self._kubelet = kubelet
+        self._moved = moved
 
     def of_pod(self, pod_uid: str) -> tuple[Given, ...]:
         """What berth brings into the pod's sandboxes."""
@@ -105,8 +115,13 @@ class ResourcePods:
         except _Silent as error:
             _log.warning("not known yet what a pod has", pod=sandbox, reason=error)
 
-    async def mark(self, sandbox: Sandbox, containers: Iterable[Container]) -> None:
+    async def mark(
+        self, sandbox: Sandbox, containers: Iterable[Container], *, limit_s: float = INSIST_S
+    ) -> None:
         """Learn what a pod has whose containers say that they were given something.
+
+        Args:
+            limit_s: How long kubelet may take.
 
         Raises:
             ClaimError: The pod cannot have its NICs as their groups say, another has them, or
@@ -114,22 +129,20 @@ class ResourcePods:
             HostError: The disk refused.
         """
         told = [container.env for container in containers]
-        names = {name for env in told for name in env}
-        waiting = [one for one in self._waiting() if mark_name(one.holder.resource) in names]
         said = {unit for env in told for unit in units_of(env)}
-        if not waiting and not self._strange(sandbox, said):
+        lost = self._lost(said)
+        if not lost and not self._may_wait(sandbox, told) and not self._strange(sandbox, said):
             return
-        has = await self._ask(sandbox, limit_s=INSIST_S)
+        has = await self._ask(sandbox, limit_s=limit_s)
         await self._bind(sandbox, has)
         for one in self._strange(sandbox, has.units):
-            raise ClaimError(
-                f"pod {sandbox}",
-                f"has {_words(one)}, not ready yet",
-                mend="kubelet makes the container again; `berth holds` tells how far it is",
-            )
+            raise _unready(sandbox, one.holder.resource, one.holder.ids)
         for one in self._strange(sandbox, said):
             if not one.pod_uid and not one.revoked:
-                raise _unshown(sandbox, one)
+                raise _unshown(sandbox, one.holder.resource, one.holder.ids)
+        for resource, id_ in sorted(lost):
+            refusal = _unready if (resource, id_) in has.units else _unshown
+            raise refusal(sandbox, resource, [id_])
 
     def asked_by(self, container: Container) -> tuple[Given, ...]:
         """What a container says that it was given, of whatever kind."""
@@ -165,6 +178,32 @@ class ResourcePods:
     def _waiting(self) -> Iterator[Given]:
         """What has NICs, and no pod yet."""
         return (one for one in self._given.all() if one.has_nics and not one.pod_uid)
+
+    def _may_wait(self, sandbox: Sandbox, told: Iterable[Mapping[str, str]]) -> bool:
+        """Whether a container may have a NIC that waits for its pod.
+
+        One whose mark says nothing but what its pod is known to have has no other NIC: kubelet
+        gives a container all of a resource at once.
+        """
+        own: dict[str, set[tuple[str, str]]] = {}
+        for one in self.of_pod(sandbox.uid):
+            units = {(one.holder.resource, id_) for id_ in one.holder.ids}
+            own.setdefault(mark_name(one.holder.resource), set()).update(units)
+        for name in {mark_name(one.holder.resource) for one in self._waiting()}:
+            for value in (env[name] for env in told if name in env):
+                said = {*units_of({name: value})}
+                if not said or not said <= own.get(name, set()):
+                    return True
+        return False
+
+    def _lost(self, units: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        """NICs among these units that nobody has: the record is lost, or was given up.
+
+        So is what kubelet never shows, of an init container that waits long enough.
+        """
+        held = {(one.holder.resource, id_) for one in self._given.all() for id_ in one.holder.ids}
+        lost = frozenset(units) - held
+        return lost and lost.intersection(self._moved())
 
     def _strange(self, sandbox: Sandbox, units: Collection[tuple[str, str]]) -> tuple[Given, ...]:
         """What has a part of these units, and is not known to be the pod's."""
@@ -227,20 +266,32 @@ def _names_of(records: Iterable[NicHolder]) -> frozenset[str]:
     return frozenset(name for nic in nics for _, name in nic.config.names)
 
 
-def _unshown(sandbox: Sandbox, given: Given) -> ClaimError:
-    """What a container says that it was given, though kubelet shows it nowhere in its pod."""
+def _unready(sandbox: Sandbox, resource: str, ids: Iterable[str]) -> ClaimError:
+    """What kubelet shows a pod with, and berth cannot bring there now."""
     return ClaimError(
         f"pod {sandbox}",
-        f"says that it has {_words(given)}, and kubelet shows no container of it with that",
-        rule="a NIC goes to the pod that kubelet shows with it; of init containers kubelet shows "
-        "those that restart",
-        mend="ask for it in a container that runs on, or by a claim; no pod sets "
-        f"{mark_name(given.holder.resource)} itself",
+        f"has {', '.join(ids)} of {resource}, not ready yet",
+        mend="kubelet makes the container again; `berth holds` tells how far it is",
     )
 
 
-def _words(given: Given) -> str:
-    return f"{', '.join(given.holder.ids)} of {given.holder.resource}"
+def _unshown(sandbox: Sandbox, resource: str, ids: Iterable[str]) -> ClaimError:
+    """What a container says that it was given, though kubelet shows it nowhere in its pod.
+
+    Kubelet gives the devices of an init container that ends to the containers after it, as many as
+    these ask for; the rest stays the pod's, and is shown nowhere.
+    Source: ``pkg/kubelet/cm/devicemanager/manager.go`` (``devicesToReuse``), 1.34.
+    """
+    return ClaimError(
+        f"pod {sandbox}",
+        f"says that it has {', '.join(ids)} of {resource}, and kubelet shows no container of it "
+        "with that",
+        rule="a NIC goes to the pod that kubelet shows with it; of init containers kubelet shows "
+        "those that restart, and of the others only what containers after them have too",
+        mend="let the containers that run on ask for as many of it, together, as each init "
+        "container that ends, or ask by a claim; no pod sets "
+        f"{mark_name(resource)} itself",
+    )
 
 
 def _is_named(given: Given) -> bool:

@@ -3,8 +3,8 @@
 Kubelet's lists forget a pod that was deleted by force while its containers still run; the runtime
 does not. A container is known by the mark that the plugin's answer put into its environment.
 Whoever writes a pod may write that too: so it speaks for no other pod's devices once kubelet has
-shown whose they are, and a container whose mark is not true counts for all that kubelet showed it
-with.
+shown whose they are. A container whose mark is not true counts for all that kubelet showed it with,
+and for what kubelet has shown nobody with yet.
 
 Source: gpu-and-health.md L6, L7.
 """
@@ -24,6 +24,15 @@ from berth.node.records.given import Given
 
 _MARK: Final = "BERTH_PLUGIN_"
 _ENDED: Final = frozenset({ContainerState.STOPPED})
+
+MOST_MARKS: Final = 64
+"""Marks that are kept of a container: one for each resource that it asks for."""
+
+MOST_UNITS: Final = 1024
+"""Units that are kept of what a container's marks say."""
+
+MOST_CHARS: Final = 32_768
+"""What a container's marks may have in all. A pod's author can write megabytes of them."""
 
 
 def mark(resource: str, ids: Sequence[str]) -> str:
@@ -53,6 +62,7 @@ class _Marked:
         name: Its own, in the pod.
         marks: Names of its marks: these are there whatever the pod's author wrote.
         units: What its marks say.
+        is_flooded: It has more than is kept, so neither is: each mark may be there, and is untrue.
     """
 
     sandbox_id: str
@@ -60,6 +70,11 @@ class _Marked:
     name: str
     marks: frozenset[str]
     units: frozenset[tuple[str, str]]
+    is_flooded: bool = False
+
+    def has_mark(self, resource: str) -> bool:
+        """Whether it was given something of a resource, or somebody wrote so."""
+        return self.is_flooded or mark_name(resource) in self.marks
 
     def may_be(self, shown: ContainerRef) -> bool:
         """Whether it is the container that kubelet shows, as far as the runtime told."""
@@ -105,14 +120,19 @@ class Running:
 
     def made(self, sandbox: Sandbox, container: Container) -> None:
         """A container is being made."""
-        marks = frozenset(name for name in container.env if name.startswith(_MARK))
+        marks = {name: value for name, value in container.env.items() if name.startswith(_MARK)}
         if marks:
+            chars = sum(len(name) + len(value) for name, value in marks.items())
+            is_flooded = len(marks) > MOST_MARKS or chars > MOST_CHARS
+            units = frozenset(() if is_flooded else units_of(marks))
+            is_flooded = is_flooded or len(units) > MOST_UNITS
             self._containers[container.id] = _Marked(
                 sandbox_id=sandbox.id,
                 pod=(sandbox.namespace, sandbox.name),
                 name=container.name,
-                marks=marks,
-                units=frozenset(units_of(container.env)),
+                marks=frozenset(() if is_flooded else marks),
+                units=frozenset(() if is_flooded else units),
+                is_flooded=is_flooded,
             )
 
     def ended(self, container: Container) -> None:
@@ -137,13 +157,13 @@ class Running:
         return any(
             shown is None or one.pod in {("", ""), (shown.namespace, shown.pod)}
             if not wanted.isdisjoint(one.units)
-            else shown is not None and one.may_be(shown) and self._hides(one, given.holder.resource)
+            else (shown is None or one.may_be(shown)) and self._hides(one, given.holder.resource)
             for one in self._containers.values()
         )
 
     def _hides(self, one: _Marked, resource: str) -> bool:
         """Whether its mark of a resource says anything but what kubelet shows it with."""
-        if mark_name(resource) not in one.marks:
+        if not one.has_mark(resource):
             return False
         said = {id_ for of, id_ in one.units if of == resource}
         shown = {

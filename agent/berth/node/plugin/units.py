@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 import attrs
 
+from berth.config.nicgroup import Attach, NicGroup
 from berth.errors import ClaimError
 from berth.model.claim import ClaimRef
 from berth.model.edits import clash
@@ -36,6 +37,14 @@ def resources(
     """
     names = {*known, *(one.resource for one in inventory.pluggable if one.door.opens_plugin)}
     return tuple(_resource(inventory, ledger, name, closed) for name in sorted(filter(None, names)))
+
+
+def moved(inventory: Inventory, groups: Iterable[NicGroup]) -> frozenset[tuple[str, str]]:
+    """Resource and id of each NIC that is asked for by resource and that berth moves itself."""
+    names = {group.name for group in groups if group.attach is Attach.NRI}
+    return frozenset(
+        (one.resource, id_) for one in inventory.listings if one.group in names for id_ in one.ids
+    )
 
 
 def named(inventory: Inventory, resource: str, ids: Iterable[str]) -> tuple[Peripheral, ...]:

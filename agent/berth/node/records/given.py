@@ -111,8 +111,8 @@ class Given:
         return not any(d.nic is not None and d.nic.is_touched for d in self.devices)
 
     def serves_pod(self, pod_uid: str) -> bool:
-        """Whether its NICs are for the pod."""
-        return self.pod_uid == pod_uid
+        """Whether its NICs are for the pod; what waits for its pod is for none of an empty UID."""
+        return bool(pod_uid) and self.pod_uid == pod_uid
 
     def with_nic(self, index: int, nic: NicRecord) -> Given:
         """It with another state of the NIC at ``index`` of `devices`.

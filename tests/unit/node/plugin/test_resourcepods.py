@@ -76,7 +76,10 @@ class Bench:
         self.kubelet = Kubelet()
         self.claims = Records(folder / "claims")
         holders = NicHolders(self.claims, self.given)
-        self.pods = ResourcePods(self.given, holders=holders, kubelet=self.kubelet)
+        self.moved: set[tuple[str, str]] = set()
+        self.pods = ResourcePods(
+            self.given, holders=holders, kubelet=self.kubelet, moved=lambda: self.moved
+        )
 
     async def give(self, number: int = 0, *, stage: Stage = Stage.STAGED, name: str = "") -> None:
         """Let a NIC be given."""
@@ -89,6 +92,7 @@ class Bench:
             boot_id=BOOT,
             stage=stage,
         )
+        self.moved.add((RESOURCE, f"modem-{number}"))
         await self.given.put(one.with_nic(0, nic))
 
     def has(self, pod: str, *ids: str, claims: Sequence[str] = ()) -> None:
@@ -128,6 +132,13 @@ async def test_pod_has_what_kubelet_says(bench: Bench) -> None:
     assert [one.uid for one in bench.pods.of_pod(POD.uid)] == ["g0", "g2"]
     assert bench.names() == ["net1", "net2"]
     assert bench.pods.of_pod(OTHER.uid) == ()
+
+
+async def test_nic_that_waits_is_not_the_nic_of_a_pod_without_a_uid(bench: Bench) -> None:
+    """A runtime may know no more of a sandbox than its id."""
+
+    await bench.give(0)
+    assert bench.pods.of_pod("") == ()
 
 
 async def test_kubelet_is_asked_only_while_a_nic_waits_for_its_pod(bench: Bench) -> None:
@@ -226,6 +237,40 @@ async def test_mark_that_a_pod_hides_shows_by_its_name(bench: Bench, value: str)
     assert [one.uid for one in bench.pods.of_pod(OTHER.uid)] == ["g1"]
 
 
+async def test_container_of_a_pod_that_has_its_nic_asks_nobody(bench: Bench) -> None:
+    """It starts again though kubelet is silent, and another NIC of the resource waits."""
+
+    await bench.give(0)
+    await bench.give(1)
+    bench.has("user", "modem-0")
+    await bench.pods.learn(POD)
+    bench.kubelet.hangs = True
+    bench.kubelet.asked.clear()
+
+    await bench.pods.mark(POD, [marked(POD, "modem-0")])
+    assert bench.kubelet.asked == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "hidden", f"{RESOURCE}:modem-0,modem-1", f"{RESOURCE}:modem-9", "other.dev/fax:modem-0"],
+)
+async def test_mark_that_says_more_than_the_pod_is_known_to_have_is_a_question(
+    bench: Bench, value: str
+) -> None:
+    """What a pod's author writes proves nothing."""
+
+    await bench.give(0)
+    await bench.give(1)
+    bench.has("user", "modem-0")
+    await bench.pods.learn(POD)
+    bench.kubelet.fault = HostError("kubelet.sock", "no answer")
+    asking = Container(id="c", sandbox_id=POD.id, name="main", env={mark_name(RESOURCE): value})
+
+    with pytest.raises(ClaimError, match="kubelet does not say which"):
+        await bench.pods.mark(POD, [marked(POD, "modem-0"), asking])
+
+
 async def test_container_that_kubelet_does_not_show_is_refused_its_nic(bench: Bench) -> None:
     """An init container that ends: whose NIC it is, nobody tells, and it must not start without."""
 
@@ -235,6 +280,46 @@ async def test_container_that_kubelet_does_not_show_is_refused_its_nic(bench: Be
     with pytest.raises(ClaimError, match=r"modem-0 of .*of init containers kubelet shows those"):
         await bench.pods.mark(POD, [marked(POD, "modem-0")])
     assert bench.pods.of_pod(POD.uid) == ()
+
+
+async def test_init_container_with_more_nics_than_run_on_is_refused_what_kubelet_never_shows(
+    bench: Bench,
+) -> None:
+    """Also when nothing tells any more that it was given: it must not start without."""
+
+    await bench.give(0)
+    await bench.give(1)
+    bench.has("user", "modem-0")
+    first, main = marked(POD, "modem-0", "modem-1"), marked(POD, "modem-0")
+    told = r"says that it has modem-1 of .*as many of it, together, as each init container that end"
+
+    for _ in range(2):
+        with pytest.raises(ClaimError, match=told):
+            await bench.pods.mark(POD, [first])
+        await bench.given.delete("g1")
+    await bench.pods.mark(POD, [main])
+    assert [one.uid for one in bench.pods.of_pod(POD.uid)] == ["g0"]
+
+
+async def test_container_whose_record_is_lost_waits_for_it(bench: Bench) -> None:
+    """Kubelet shows that it has the NIC; the books are made anew by that soon."""
+
+    await bench.give(0)
+    await bench.given.delete("g0")
+    bench.has("user", "modem-0")
+    with pytest.raises(ClaimError, match=r"has modem-0 of .*, not ready yet"):
+        await bench.pods.mark(POD, [marked(POD, "modem-0")])
+
+    await bench.give(0)
+    await bench.pods.mark(POD, [marked(POD, "modem-0")])
+    assert bench.names() == ["net1"]
+
+
+async def test_unknown_device_that_is_not_moved_asks_nobody(bench: Bench) -> None:
+    """A container has that by kubelet alone."""
+
+    await bench.pods.mark(POD, [marked(POD, "modem-0")])
+    assert bench.kubelet.asked == []
 
 
 async def test_name_of_the_group_is_taken_and_the_next_is_numbered(bench: Bench) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import attrs
 import pytest
 
 from berth.model.pod import Container, ContainerState, Sandbox
-from berth.node.plugin.running import Running, mark, mark_name, units_of
+from berth.node.plugin.running import MOST_MARKS, Running, mark, mark_name, units_of
 from tests.unit.node.peripherals import RESOURCE, USER, given, modem
 
 MODEM = given(modem())
@@ -67,8 +69,9 @@ def test_others_are_nobodys_business() -> None:
     """Without a mark, or with that of other ids, nothing is kept and nobody is told."""
 
     calls: list[int] = []
-    running = Running(lambda: calls.append(1))
-    other = container("c2", mark(RESOURCE, ["modem-7"]))
+    owned = given(modem(7), uid="g7", container=USER)
+    running = Running(lambda: calls.append(1), given=lambda: [owned])
+    other = attrs.evolve(container("c2", mark(RESOURCE, ["modem-7"])), name="main")
     running.made(POD, container("c3", "PATH=/bin"))
     running.made(POD, other)
 
@@ -133,6 +136,22 @@ def test_container_that_hides_its_mark_counts_for_what_it_has(entry: str) -> Non
     assert not running.is_live(SHOWN)
 
 
+@pytest.mark.parametrize("entry", HIDDEN)
+def test_what_kubelet_has_shown_nobody_with_may_be_of_any_container_that_hides(entry: str) -> None:
+    """Its pod may be deleted by force before the first list: then the runtime alone knows of it."""
+
+    elsewhere = Sandbox(id="s1", namespace="far", name="away")
+    others = given(modem(1), uid="g1", container=USER)
+    running = Running(given=lambda: [MODEM, others])
+    running.made(elsewhere, container("c1", f"{mark_name('berth.dev/fax')}="))
+    assert not running.is_live(MODEM)
+
+    running.made(elsewhere, attrs.evolve(container("c2", entry), name="main"))
+    assert running.is_live(MODEM)
+    running.ended(container("c2"))
+    assert not running.is_live(MODEM)
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -150,6 +169,46 @@ def test_container_with_a_true_mark_or_none_counts_for_nothing_else(other: Conta
     running.made(POD, other)
 
     assert not running.is_live(SHOWN)
+
+
+FLOODS = {
+    "names": [f"BERTH_PLUGIN_{number}=" for number in range(40_000)],
+    "units": [mark("lab.dev/a", [str(number) for number in range(5_000)])],
+    "value": [f"BERTH_PLUGIN_A={'a' * 1_000_000}:b"],
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS.keys())
+def test_flood_of_marks_takes_no_memory_and_hides_no_true_one(flood: list[str]) -> None:
+    """A pod's author can write megabytes of them, in each of many containers."""
+
+    foreign = given(modem(7), uid="g7", container=attrs.evolve(USER, pod="other"))
+    running = Running(given=lambda: [SHOWN, foreign])
+    flooding = attrs.evolve(container("c0", *flood, *_entries(MARKED)), name="main")
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            running.made(POD, attrs.evolve(flooding, id=f"c{number}"))
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert kept_bytes < 20 * 10_000
+    assert running.is_live(SHOWN)
+    assert running.is_live(MODEM)
+    assert not running.is_live(foreign)
+
+
+def test_container_with_as_many_resources_as_are_kept_is_known_by_each() -> None:
+    """Its marks are true, so it counts for nothing that its pod's predecessor had."""
+
+    entries = [mark(f"lab.dev/a{number}", ["one"]) for number in range(MOST_MARKS - 1)]
+    mine = mark(RESOURCE, ["modem-0"])
+    running = Running(given=lambda: [SHOWN])
+    running.made(POD, attrs.evolve(container("c1", *entries, mine), name="main"))
+
+    assert running.is_live(SHOWN)
+    assert not running.is_live(given(modem(5), uid="g5", container=USER))
 
 
 def _entries(one: Container) -> list[str]:

@@ -1,0 +1,100 @@
+"""What pods have that started while we were away, as their containers say.
+
+The runtime waits for our answer to its lists and gives up on us if it does not come. So all
+questions to kubelet share one short limit; what it did not say by then is asked for again in a
+task for which nobody waits.
+
+Source: NC §5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Container as Ids
+from typing import Final
+
+import trio
+
+from berth.errors import BerthError
+from berth.model.pod import Container, Sandbox
+from berth.nri.sources import ResourcePods
+from berth.runtime.logs import get_log
+
+MARK_LIVING_S: Final = 0.5
+"""Time for all that kubelet is asked while the runtime waits."""
+
+EVERY_S: Final = 2.0
+"""How long after that it is asked again, and again; and the limit of each such question."""
+
+LATE_MARK_S: Final = 20.0
+"""How long that is done: what is not known then is learnt by the pod's next container."""
+
+_log = get_log(__name__)
+
+
+class LivingPods:
+    """Learns it.
+
+    Args:
+        resources: Pods that asked for resources; ``None`` where there are none.
+        note: Remembers a refusal for the operator.
+        there: The sandboxes that are there, by their ids; asked each time.
+        attach: Brings a pod its NICs, late.
+    """
+
+    def __init__(
+        self,
+        resources: ResourcePods | None,
+        *,
+        note: Callable[[Sandbox, BerthError], None],
+        there: Callable[[], Ids[str]],
+        attach: Callable[[Sandbox], Awaitable[None]],
+    ) -> None:
+        self._resources = resources
+        self._note = note
+        self._there = there
+        self._attach = attach
+        self._unmarked: list[tuple[Sandbox, Sequence[Container]]] = []
+
+    async def mark(self, sandboxes: Sequence[Sandbox], containers: Sequence[Container]) -> None:
+        """Learn what can be learnt now; what fails is left for `mark_late`."""
+        self._unmarked = []
+        if self._resources is None:
+            return
+        ends_at = trio.current_time() + MARK_LIVING_S
+        for sandbox in sandboxes:
+            own = [one for one in containers if one.sandbox_id == sandbox.id]
+            try:
+                limit_s = max(0.0, ends_at - trio.current_time())
+                await self._resources.mark(sandbox, own, limit_s=limit_s)
+            except BerthError:
+                self._unmarked.append((sandbox, own))
+
+    async def mark_late(self) -> None:
+        """Learn the rest, one pod after the other; what fails to the end is told."""
+        unmarked, self._unmarked = self._unmarked, []
+        ends_at = trio.current_time() + LATE_MARK_S
+        while unmarked:
+            await trio.sleep(EVERY_S)
+            is_last = trio.current_time() >= ends_at
+            unmarked = [
+                (sandbox, containers)
+                for sandbox, containers in unmarked
+                if not await self._is_settled(sandbox, containers, is_last=is_last)
+            ]
+
+    async def _is_settled(
+        self, sandbox: Sandbox, containers: Sequence[Container], *, is_last: bool
+    ) -> bool:
+        """Try it once more."""
+        if self._resources is None or sandbox.id not in self._there():
+            return True
+        try:
+            await self._resources.mark(sandbox, containers, limit_s=EVERY_S)
+        except BerthError as error:
+            if is_last:
+                self._note(sandbox, error)
+                _log.warning("not known what a running pod has", pod=sandbox, reason=error)
+            return is_last
+        await self._attach(sandbox)
+        return True
