@@ -44,13 +44,19 @@ def _is_lacking(record: NicHolder, index: int, sandbox_id: str, elsewhere: Colle
 def users(record: ClaimRecord, sandbox: Sandbox) -> list[str]:
     """Pods that keep this one from using the claim's NICs.
 
-    A claim that is not reserved for pods by name belongs to the pod that has its NICs.
+    A claim belongs to the pod that has its NICs: of the pods that it names, or any that it is
+    reserved for without naming it. While none has, it is for every pod that it names.
     """
+    away = (nic.sandbox for _, nic in nics_of(record) if nic.is_away)
+    inside = {ref.pod_uid: ref.pod for ref in away if ref is not None}
+    inside.pop(sandbox.uid, None)
     pods = [consumer for consumer in record.consumers if consumer.is_pod]
     if not pods:
-        refs = [nic.sandbox for _, nic in nics_of(record) if nic.is_away]
-        return sorted({ref.pod for ref in refs if ref is not None and ref.pod_uid != sandbox.uid})
-    return [consumer.name for consumer in pods if consumer.uid != sandbox.uid]
+        return sorted(set(inside.values()))
+    having = [consumer.name for consumer in pods if consumer.uid in inside]
+    if having or record.serves_pod(sandbox.uid):
+        return having
+    return [consumer.name for consumer in pods]
 
 
 async def reference(sandbox: Sandbox) -> SandboxRef:

@@ -31,6 +31,7 @@ from tests.unit.nri.test_hooks import (
     wait_until,
 )
 
+PODS = {"one": "u1", "two": "u2"}
 BARE = container(env={"PATH": "/bin"})
 
 
@@ -168,6 +169,49 @@ async def test_pod_that_a_claim_names_by_now_gets_the_nic(
     await hooks.run_pod_sandbox(sandbox, turn())
 
     assert [where for _, where, _ in claims.attached] == ["s1"]
+
+
+async def test_claim_that_names_several_pods_is_the_first_ones_until_it_ends(
+    hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox
+) -> None:
+    """Two were reserved when it was prepared, or came after its former pod had ended."""
+
+    users = [Consumer(resource="pods", name=name, uid=uid) for name, uid in PODS.items()]
+    record = attrs.evolve(claims.records[CLAIM.uid], consumers=tuple(users))
+    claims.records[CLAIM.uid] = record
+    await hooks.run_pod_sandbox(sandbox, turn())
+    await hooks.create_container(sandbox, container(), turn())
+    claims.answer = claims.records[CLAIM.uid]
+
+    for _ in range(2):
+        with pytest.raises(ClaimError, match="is used by pod one: its NIC can be in one pod"):
+            await hooks.create_container(other_of(sandbox), container(), turn())
+    assert [where for _, where, _ in claims.attached] == ["s1"]
+
+    claims.put(CLAIM.uid, nic_record(Stage.HOME))
+    await hooks.create_container(other_of(sandbox), container(), turn())
+    assert [where for _, where, _ in claims.attached] == ["s1", "s2"]
+    claims.answer = claims.records[CLAIM.uid]
+    with pytest.raises(ClaimError, match="is used by pod two: its NIC can be in one pod"):
+        await hooks.create_container(sandbox, container(), turn())
+
+
+async def test_pod_that_came_after_those_that_may_have_the_nic_is_told_their_names(
+    hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox
+) -> None:
+    """None of them has it yet; then the one that has."""
+
+    users = [Consumer(resource="pods", name=name, uid=uid) for name, uid in PODS.items()]
+    record = attrs.evolve(claims.records[CLAIM.uid], consumers=tuple(users))
+    claims.records[CLAIM.uid] = claims.answer = record
+    third = attrs.evolve(sandbox, id="s3", name="three", uid="u3")
+    with pytest.raises(ClaimError, match="is used by pod one, two:"):
+        await hooks.run_pod_sandbox(third, turn())
+
+    await hooks.run_pod_sandbox(other_of(sandbox), turn())
+    claims.answer = claims.records[CLAIM.uid]
+    with pytest.raises(ClaimError, match="is used by pod two:"):
+        await hooks.run_pod_sandbox(third, turn())
 
 
 async def test_stranger_starts_whatever_network_it_has(

@@ -22,7 +22,7 @@ import trio
 
 from berth.errors import BerthError, ClaimError
 from berth.kube.api import KubeApi
-from berth.model.claim import Claim, ClaimRef, DeviceResult, PreparedClaim
+from berth.model.claim import Claim, ClaimRef, Consumer, DeviceResult, PreparedClaim
 from berth.nic.config.group import GroupPolicy
 from berth.nic.record import Stage
 from berth.node.claims.arrivals import Moves
@@ -33,10 +33,12 @@ from berth.node.claims.status import StatusSink, now_text
 from berth.node.gpus.occupancy import Occupancy
 from berth.node.inventory.snapshot import Snapshot
 from berth.node.ledger import Ledger
+from berth.node.nics.nics import sandbox_alive
 from berth.node.records.record import ClaimRecord
 from berth.node.records.records import Records
 from berth.node.views.troubles import Trouble, Troubles
 from berth.runtime.logs import get_log
+from berth.runtime.threads import run_in_thread
 from berth.runtime.together import together
 
 TAKE_BACK_S: Final = 10.0
@@ -236,12 +238,38 @@ class Claims:
             _place(device.result) for device in record.devices
         ]:
             return None
-        # A pod that comes beside the one that has the NICs changes nothing: it is refused by name.
-        one = len(claim.consumers) == 1 or not record.has_nics
-        if one and claim.consumers != record.consumers:
-            record = attrs.evolve(record, consumers=claim.consumers)
+        consumers = await self._users_now(record, claim.consumers)
+        if consumers != record.consumers:
+            record = attrs.evolve(record, consumers=consumers)
             await self._records.put(record)
         return record
+
+    async def _users_now(
+        self, record: ClaimRecord, reserved: tuple[Consumer, ...]
+    ) -> tuple[Consumer, ...]:
+        """Whoever may have the claim's devices of those that it is reserved for.
+
+        A pod that comes beside those that a claim with NICs was prepared for is not among them: it
+        is refused by their names. They are until their reservation has ended and the NICs have left
+        their sandboxes; once none is left, it is for all that are reserved, and the first that
+        starts has the NICs.
+        """
+        if len(reserved) == 1 or not record.has_nics:
+            return reserved
+        inside = await self._living_pods(record)
+        stay = tuple(one for one in record.consumers if one in reserved or one.uid in inside)
+        return stay or reserved or record.consumers
+
+    async def _living_pods(self, record: ClaimRecord) -> frozenset[str]:
+        """UIDs of the pods in whose living sandboxes its NICs are, or may be."""
+        away = (nic.sandbox for nic in record.nics if nic is not None and nic.is_away)
+        return frozenset(
+            [
+                sandbox.pod_uid
+                for sandbox in away
+                if sandbox is not None and await run_in_thread("nics", sandbox_alive, sandbox)
+            ]
+        )
 
     async def _wait_home(self, ref: ClaimRef) -> None:
         """Wait until an earlier life of the claim has let go of its devices."""
@@ -261,7 +289,10 @@ class Claims:
             self._reservation.glimpse,
         )
         self._troubles.belongs(claim)
-        siblings = await self._read_siblings(claim, beside)
+        others = glimpse.snapshot.inventory.peripheral_by_name
+        may_have_nics = any(result.device not in others for result in claim.results)
+        shared = self._maybe_shared(claim, beside) if may_have_nics else ()
+        siblings = await self._read_siblings(claim, beside, shared)
         snapshot, admitted = await self._reservation.reserve(claim, glimpse)
         try:
             record = draft(
@@ -287,8 +318,16 @@ class Claims:
         finally:
             del self._drafts[ref.uid]
 
-    async def _read_siblings(self, claim: Claim, beside: Sequence[ClaimRef]) -> tuple[Claim, ...]:
-        """Claims by their refs; one that cannot be read is left out, and not prepared either."""
+    async def _read_siblings(
+        self, claim: Claim, beside: Sequence[ClaimRef], shared: Sequence[ClaimRef]
+    ) -> tuple[Claim, ...]:
+        """Claims of the claim's pod, by their refs; one that cannot be read is left out.
+
+        Args:
+            beside: Those that are prepared with it.
+            shared: Those that were prepared with another pod; the API server tells which of them
+                are this pod's too.
+        """
         found = {claim.ref.uid: claim}
 
         async def read(ref: ClaimRef) -> None:
@@ -298,10 +337,31 @@ class Claims:
                 _log.debug("sibling not read", claim=ref, reason=error)
 
         async with trio.open_nursery() as nursery:
-            for ref in beside:
+            for ref in (*beside, *shared):
                 if ref.uid not in found:
                     nursery.start_soon(read, ref)
-        return tuple(found[ref.uid] for ref in beside if ref.uid in found)
+        users = {consumer.uid for consumer in claim.consumers}
+        too = (found[ref.uid] for ref in shared if ref.uid in found)
+        return (
+            *(found[ref.uid] for ref in beside if ref.uid in found),
+            *(each for each in too if not users.isdisjoint(one.uid for one in each.consumers)),
+        )
+
+    def _maybe_shared(self, claim: Claim, beside: Sequence[ClaimRef]) -> tuple[ClaimRef, ...]:
+        """Prepared claims with NICs that name other pods and may be the claim's pod's too."""
+        pods = [consumer.uid for consumer in claim.consumers if consumer.is_pod]
+        return tuple(
+            record.claim
+            for record in self._records.all()
+            if pods
+            and record.has_nics
+            and not record.revoked
+            and record.pod_claim_name is None
+            and record.claim.namespace == claim.ref.namespace
+            and not record.groups
+            and not any(map(record.serves_pod, pods))
+            and record.claim not in (claim.ref, *beside)
+        )
 
     async def _bind(self, record: ClaimRecord) -> ClaimRecord:
         return record if self._bindings is None else await self._bindings.bind(record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -58,12 +58,14 @@ def draft(
     Args:
         records: Every claim of the node that is prepared, or has a draft already.
         siblings: The claims of its pod that are prepared together, itself among them, in the
-            pod's order.
+            pod's order; then those that its pod has of claims which were prepared before.
 
     Raises:
         Faults: The claim's configuration cannot be done; every fault is named.
     """
     others = [record for record in records if record.claim.uid != claim.ref.uid]
+    beside = _same_pod(claim, others, siblings)
+    skipped = _names_of_groups(claim, others)
     resolved = {
         (nic.request, nic.device, nic.share_id): nic
         for nic in resolve(
@@ -74,9 +76,14 @@ def draft(
             host=HostFacts(
                 hardware_addrs=_hardware_addrs(snapshot, others), children=children_of(others)
             ),
-            others=_same_pod(claim, others),
-            skip_names=_names_of_siblings(
-                claim, siblings, snapshot, settings=settings, others=others
+            others=beside,
+            skip_names=skipped
+            | _names_of_siblings(
+                claim,
+                _undrafted(siblings, others),
+                snapshot,
+                settings=settings,
+                taken=skipped | {nic.name for nic in beside},
             ),
         )
     }
@@ -205,14 +212,12 @@ def _names_of_siblings(
     snapshot: Snapshot,
     *,
     settings: Settings,
-    others: Sequence[ClaimRecord],
+    taken: Collection[str],
 ) -> frozenset[str]:
     """Names of NICs whose claims have no draft yet: all are named as if one after the other."""
-    drafted = {record.claim.uid for record in others}
     wishes = [
         (each.ref.uid, name)
         for each in siblings
-        if each.ref.uid not in drafted
         for name in wished_names(
             each,
             targets=_targets(each, snapshot),
@@ -220,11 +225,42 @@ def _names_of_siblings(
             driver=settings.driver,
         )
     ]
-    taken = {nic.name for nic in _same_pod(claim, others)}
     names = assign_names([name for _, name in wishes], taken)
     return frozenset(
         name for (uid, _), name in zip(wishes, names, strict=True) if uid != claim.ref.uid
     )
+
+
+def _undrafted(siblings: Sequence[Claim], others: Sequence[ClaimRecord]) -> list[Claim]:
+    drafted = {record.claim.uid for record in others}
+    return [each for each in siblings if each.ref.uid not in drafted]
+
+
+def _names_of_groups(claim: Claim, others: Sequence[ClaimRecord]) -> frozenset[str]:
+    """Names of NICs that a pod of the claim may have too, by claims that do not tell of it.
+
+    A group's claim is prepared with the first of its pods, and names none. A number costs nothing;
+    so it is left to such a claim, whether or not the pod has it.
+    """
+    return frozenset(
+        name
+        for record in others
+        if record.claim.namespace == claim.ref.namespace and not record.revoked
+        if _may_meet(claim, record)
+        for nic in record.nics
+        if nic is not None
+        for _, name in nic.config.names
+    )
+
+
+def _may_meet(claim: Claim, record: ClaimRecord) -> bool:
+    """Whether one pod may have both, as a pod of a group."""
+    mine = {consumer.uid for consumer in claim.consumers if not consumer.is_pod}
+    if not mine:
+        return bool(record.groups)
+    if not record.groups:
+        return record.pod_claim_name is None
+    return not mine.isdisjoint(group.uid for group in record.groups)
 
 
 def _targets(claim: Claim, snapshot: Snapshot) -> list[Target]:
@@ -235,9 +271,12 @@ def _targets(claim: Claim, snapshot: Snapshot) -> list[Target]:
     ]
 
 
-def _same_pod(claim: Claim, others: Sequence[ClaimRecord]) -> tuple[ResolvedNic, ...]:
-    """NICs that other claims bring into the same pod."""
+def _same_pod(
+    claim: Claim, others: Sequence[ClaimRecord], siblings: Sequence[Claim]
+) -> tuple[ResolvedNic, ...]:
+    """NICs that other claims bring into the same pod; those of a group do not name it."""
     pods = [consumer.uid for consumer in claim.consumers if consumer.is_pod]
+    beside = {each.ref.uid for each in siblings}
     return tuple(
         ResolvedNic(
             claim=record.claim,
@@ -248,7 +287,8 @@ def _same_pod(claim: Claim, others: Sequence[ClaimRecord]) -> tuple[ResolvedNic,
             config=device.nic.config,
         )
         for record in others
-        if any(record.serves_pod(pod) for pod in pods) and not record.revoked
+        if record.claim.uid in beside or any(record.serves_pod(pod) for pod in pods)
+        if not record.revoked
         for device in record.devices
         if device.nic is not None
     )

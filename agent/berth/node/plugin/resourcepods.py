@@ -25,9 +25,10 @@ from berth.model.pod import Container, Sandbox
 from berth.model.resource import PodUsages
 from berth.nic.config.pod import assign_names
 from berth.nic.record import NicRecord, Stage
-from berth.node.holders.nicholders import NicHolders, nics_of
+from berth.node.holders.nicholders import NicHolder, NicHolders, nics_of
 from berth.node.plugin.running import mark_name, units_of
 from berth.node.records.given import Given
+from berth.node.records.record import ClaimRecord
 from berth.node.records.shelf import Shelf
 from berth.runtime.logs import get_log
 
@@ -43,6 +44,19 @@ _log = get_log(__name__)
 
 class _Silent(ClaimError):
     """Kubelet does not say what a pod has."""
+
+
+@attrs.frozen(kw_only=True)
+class _Has:
+    """What kubelet says that a pod has.
+
+    Attributes:
+        units: Ids of resources, each with its resource.
+        claims: Names of claims that its containers refer to.
+    """
+
+    units: frozenset[tuple[str, str]]
+    claims: frozenset[str]
 
 
 class Asks(Protocol):
@@ -121,13 +135,13 @@ class ResourcePods:
             return
         has = await self._ask(sandbox, limit_s=limit_s)
         await self._bind(sandbox, has)
-        for one in self._strange(sandbox, has):
+        for one in self._strange(sandbox, has.units):
             raise _unready(sandbox, one.holder.resource, one.holder.ids)
         for one in self._strange(sandbox, said):
             if not one.pod_uid and not one.revoked:
                 raise _unshown(sandbox, one.holder.resource, one.holder.ids)
         for resource, id_ in sorted(lost):
-            refusal = _unready if (resource, id_) in has else _unshown
+            refusal = _unready if (resource, id_) in has.units else _unshown
             raise refusal(sandbox, resource, [id_])
 
     def asked_by(self, container: Container) -> tuple[Given, ...]:
@@ -140,7 +154,7 @@ class ResourcePods:
             and any((one.holder.resource, id_) in units for id_ in one.holder.ids)
         )
 
-    async def _ask(self, sandbox: Sandbox, *, limit_s: float) -> frozenset[tuple[str, str]]:
+    async def _ask(self, sandbox: Sandbox, *, limit_s: float) -> _Has:
         """What kubelet says that the pod has; nothing for a pod that it does not know.
 
         Raises:
@@ -150,7 +164,9 @@ class ResourcePods:
         with trio.move_on_after(limit_s):
             try:
                 found = await self._kubelet.get_pod(sandbox.namespace, sandbox.name) or PodUsages()
-                return frozenset((one.resource, id_) for one in found.usages for id_ in one.ids)
+                units = ((one.resource, id_) for one in found.usages for id_ in one.ids)
+                claims = frozenset(one.name for one in found.claims)
+                return _Has(units=frozenset(units), claims=claims)
             except BerthError as error:
                 reason = error
         raise _Silent(
@@ -199,28 +215,28 @@ class ResourcePods:
             and any((one.holder.resource, id_) in units for id_ in one.holder.ids)
         )
 
-    async def _bind(self, sandbox: Sandbox, units: Collection[tuple[str, str]]) -> None:
+    async def _bind(self, sandbox: Sandbox, has: _Has) -> None:
         # Names that groups give come before those that are numbered, which leave them free.
-        for one in sorted(self._strange(sandbox, units), key=lambda one: not _is_named(one)):
+        for one in sorted(self._strange(sandbox, has.units), key=lambda one: not _is_named(one)):
             async with self._given.lock(one.uid):
                 known = self._given.get(one.uid)
                 if known is not None and known.prepared and not known.revoked:
                     _require_home(known)
-                    await self._given.put(self._of(known, sandbox))
+                    await self._given.put(self._of(known, sandbox, has))
 
-    def _of(self, given: Given, sandbox: Sandbox) -> Given:
+    def _of(self, given: Given, sandbox: Sandbox, has: _Has) -> Given:
         """What is the pod's from now on, under names that it has room for.
 
         Raises:
             ClaimError: A group names an interface as another NIC of the pod is named.
         """
-        taken = {
-            nic.config.interface.name
-            for record in self._holders.of_pod(sandbox.uid)
-            for _, nic in nics_of(record)
-        }
+        near = self._claims_near(sandbox)
+        shared = (record for record in near if record.claim.name in has.claims)
+        taken = _names_of((*self._holders.of_pod(sandbox.uid), *shared))
+        # A group's claim may be the pod's too, and names no pod: a number leaves its name free.
+        used = taken | _names_of(record for record in near if record.groups)
         nics = [(index, nic) for index, nic in nics_of(given) if nic.stage is not Stage.LENT]
-        wished = [_wish(nic, given, taken) for _, nic in nics]
+        wished = [_wish(nic, given, used) for _, nic in nics]
         for number, name in enumerate(wished):
             if name and (name in taken or name in wished[:number]):
                 raise ClaimError(
@@ -228,11 +244,26 @@ class ResourcePods:
                     f'is to be "{name}" in pod {sandbox}, as another NIC of it is',
                     mend="drop interface.name from the group's defaults: then a free one is taken",
                 )
-        for (index, nic), name in zip(nics, assign_names(wished, taken), strict=True):
+        for (index, nic), name in zip(nics, assign_names(wished, used), strict=True):
             interface = attrs.evolve(nic.config.interface, name=name)
             config = attrs.evolve(nic.config, interface=interface)
             given = given.with_nic(index, attrs.evolve(nic, config=config))
         return attrs.evolve(given, pod_uid=sandbox.uid)
+
+    def _claims_near(self, sandbox: Sandbox) -> list[ClaimRecord]:
+        """The claims of the pod's namespace, its own among them."""
+        return [
+            record
+            for record in self._holders.all()
+            if isinstance(record, ClaimRecord)
+            and record.claim.namespace == sandbox.namespace
+            and not record.revoked
+        ]
+
+
+def _names_of(records: Iterable[NicHolder]) -> frozenset[str]:
+    nics = (nic for record in records for _, nic in nics_of(record))
+    return frozenset(name for nic in nics for _, name in nic.config.names)
 
 
 def _unready(sandbox: Sandbox, resource: str, ids: Iterable[str]) -> ClaimError:

@@ -103,7 +103,8 @@ class ClaimRecord:
     """One claim that was prepared, or is being.
 
     Attributes:
-        consumers: ``status.reservedFor`` when it was prepared.
+        consumers: ``status.reservedFor`` when it was prepared; of a claim with NICs, those that
+            came later only once all of these had ended.
         driver: Our driver's name then; a change of it is refused while records are open.
         boot_id: The boot in which it was prepared last.
         generation: Of the claim's metadata files; 0 before the first.
@@ -205,6 +206,11 @@ class ClaimRecord:
             for device in self.devices
             for state in (device.nic, device.binding)
         )
+
+    @property
+    def groups(self) -> tuple[Consumer, ...]:
+        """What it is reserved for besides pods by name, such as a PodGroup."""
+        return tuple(consumer for consumer in self.consumers if not consumer.is_pod)
 
     def serves_pod(self, pod_uid: str) -> bool:
         """Whether the pod is one of the claim's consumers."""

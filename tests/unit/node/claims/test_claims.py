@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -10,7 +11,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from berth.errors import BerthError, ClaimError, HostError, KubeError
-from berth.model.claim import ClaimRef
+from berth.model.claim import Claim, ClaimRef, Consumer
+from berth.nic import execute
 from berth.nic.record import NicRecord, Stage
 from berth.node.records.record import ClaimRecord
 from berth.node.views.troubles import Trouble
@@ -22,6 +24,9 @@ NET = claim()
 TWO = claim(result(FAST, "one"), result(OTHER, "two"), name="two")
 CHILD = claim(share(1), name="child")
 ADMIN = claim(result(FAST, admin_access=True), name="admin")
+NETNS = Path("/proc/self/ns/net")
+INODE = NETNS.stat().st_ino
+GROUP = Consumer(resource="podgroups", name="team", uid="uid-of-team")
 
 
 async def test_prepare_gives_record_files_hold_and_answer(node: Node) -> None:
@@ -87,6 +92,11 @@ def first_nic(record: ClaimRecord, **changes: Any) -> NicRecord:
     nic = record.devices[0].nic
     assert nic is not None
     return attrs.evolve(nic, **changes)
+
+
+def name_in(node: Node, claim: Claim) -> str:
+    """What the claim's first NIC is called in its pod."""
+    return first_nic(node.record(claim)).config.interface.name
 
 
 async def test_admin_access_takes_nothing(node: Node) -> None:
@@ -230,6 +240,67 @@ async def test_claims_of_a_pod_that_are_prepared_together_know_each_other(node: 
 
     names = [first_nic(node.record(each)).config.interface.name for each in (first, wishing)]
     assert names == ["net2", "net1"]
+
+
+@pytest.mark.parametrize("order", ["shared own", "own shared"])
+async def test_claim_of_a_group_and_a_pods_own_have_two_names(node: Node, order: str) -> None:
+    """The group's claim names no pod; what one wishes is left to it, and each wish is checked."""
+
+    shared = claim(name="shared", consumers=[GROUP])
+    own = claim(result(OTHER), name="own")
+    alike = [config(interface={"name": "same"})]
+    node.add(shared, own)
+    both = {"shared": shared, "own": own}
+    beside = (shared.ref, own.ref)
+
+    for name in order.split():
+        await node.claims.prepare(both[name].ref, beside=beside)
+
+    assert [name_in(node, each) for each in (shared, own)] == ["net1", "net2"]
+    for each in both.values():
+        await node.claims.unprepare(each.ref)
+    node.add(*(attrs.evolve(each, configs=tuple(alike)) for each in both.values()))
+    first, second = (both[name].ref for name in order.split())
+    await node.claims.prepare(first, beside=beside)
+    with pytest.raises(BerthError, match=r'"same" is the name'):
+        await node.claims.prepare(second, beside=beside)
+
+
+async def test_next_pod_of_a_group_leaves_the_groups_name_alone(node: Node) -> None:
+    """Kubelet prepares the group's claim once, and asks for the next pod's own claim alone."""
+
+    node.add(shared := claim(name="shared", consumers=[GROUP]))
+    own = claim(result(OTHER), name="own", consumers=[pod("second")])
+    node.add(own)
+    await node.claims.prepare(shared.ref, beside=[shared.ref])
+    await node.claims.prepare(own.ref, beside=[own.ref])
+
+    assert [name_in(node, each) for each in (shared, own)] == ["net1", "net2"]
+
+
+@pytest.mark.parametrize(("users", "name"), [(["web", "next"], "net2"), (["web"], "net1")])
+async def test_claim_that_was_prepared_with_another_pod_is_the_next_ones_too(
+    node: Node, users: list[str], name: str
+) -> None:
+    """The API server tells who has it; what is another pod's alone takes no name."""
+
+    node.add(shared := claim(name="shared"))
+    await node.claims.prepare(shared.ref, beside=[shared.ref])
+    node.add(attrs.evolve(shared, consumers=tuple(map(pod, users))))
+    node.add(own := claim(result(OTHER), name="own", consumers=[pod("next")]))
+    await node.claims.prepare(own.ref, beside=[own.ref])
+
+    assert name_in(node, own) == name
+
+
+async def test_claim_that_is_gone_from_the_server_is_no_pods(node: Node) -> None:
+    """It is not given back yet; a claim that is prepared meanwhile does not fail of it."""
+
+    await node.prepare(NET)
+    del node.server.claims[NET.ref.uid]
+    await node.prepare(own := claim(result(OTHER), name="own", consumers=[pod("next")]))
+
+    assert name_in(node, own) == "net1"
 
 
 async def test_failed_stage_leaves_nothing(node: Node) -> None:
@@ -597,6 +668,62 @@ async def test_reread_lets_no_second_pod_in(node: Node) -> None:
 
     assert record is not None
     assert record.consumers == (pod(),)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "users"),
+    [
+        (["web"], ["b", "c"], ["b", "c"]),
+        (["web", "b"], ["b", "c"], ["b"]),
+        (["web", "b"], ["web", "b", "c"], ["web", "b"]),
+        (["web"], [], ["web"]),
+    ],
+)
+async def test_reread_gives_a_claim_on_when_its_pods_have_ended(
+    node: Node, before: list[str], now: list[str], users: list[str]
+) -> None:
+    """Kubelet prepares nothing anew while one pod after the other has it."""
+
+    await node.prepare(NET)
+    await node.attach(NET, sandbox_of("web"))
+    await node.records.put(attrs.evolve(node.record(NET), consumers=tuple(map(pod, before))))
+    node.add(attrs.evolve(NET, consumers=tuple(map(pod, now))))
+
+    record = await node.claims.reread(NET.ref.uid)
+
+    assert record is not None
+    assert record.consumers == tuple(map(pod, users))
+    assert node.records.stored[NET.ref.uid] == record
+
+
+async def test_reread_leaves_a_claim_to_the_pod_that_has_its_nic_yet(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was deleted by force, and its sandbox lives; once that has ended, the others may."""
+
+    monkeypatch.setattr(execute, "HOME", "/proc/self/ns/uts")
+    living = attrs.evolve(sandbox_of("web"), netns_path=str(NETNS), netns_inode=INODE)
+    await node.prepare(NET)
+    await node.attach(NET, living)
+    node.add(attrs.evolve(NET, consumers=(pod("b"), pod("c"))))
+    await node.claims.reread(NET.ref.uid)
+    assert node.record(NET).consumers == (pod(),)
+
+    await node.arrivals.detach(living.id)
+    await node.claims.reread(NET.ref.uid)
+    assert node.record(NET).consumers == (pod("b"), pod("c"))
+
+
+async def test_reread_gives_nothing_on_that_the_disk_does_not_take(node: Node) -> None:
+    """A restart would find the former pod's claim, and its NIC in another."""
+
+    await node.prepare(NET)
+    node.add(attrs.evolve(NET, consumers=(pod("b"), pod("c"))))
+    node.disk.room = 0
+
+    with pytest.raises(HostError):
+        await node.claims.reread(NET.ref.uid)
+    assert node.record(NET).consumers == (pod(),)
 
 
 async def test_reread_of_what_was_allocated_anew_is_refused(node: Node) -> None:

@@ -123,6 +123,43 @@ def test_names_when_claims_are_of_different_pods() -> None:
     assert _names([first, second]) == {"a": "net1", "b": "net1"}
 
 
+TEAM = Consumer(resource="podgroups", name="team", uid="group-1")
+CREW = Consumer(resource="podgroups", name="crew", uid="group-2")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "template", "name"),
+    [
+        (TEAM, POD, None, "net2"),
+        (TEAM, TEAM, "uplink", "net2"),
+        (TEAM, CREW, None, "net1"),
+        (POD, TEAM, None, "net2"),
+        (POD, TEAM, "uplink", "net1"),
+    ],
+)
+def test_number_is_left_to_what_a_pod_may_have_too(
+    first: Consumer, second: Consumer, template: str | None, name: str
+) -> None:
+    """Pods of one group may have both; a claim of a pod's own template is that pod's alone."""
+
+    before = _draft(attrs.evolve(_claim("a", {}, pod=first), pod_claim_name=template), [], [])
+    elsewhere = attrs.evolve(before.claim, namespace="elsewhere")
+    mine = _claim("b", {}, pod=second)
+
+    assert _names([_draft(mine, [before], [mine])]) == {"b": name}
+    assert _names([_draft(mine, [attrs.evolve(before, claim=elsewhere)], [mine])]) == {"b": "net1"}
+    assert _names([_draft(mine, [attrs.evolve(before, revoked=True)], [mine])]) == {"b": "net1"}
+
+
+def test_name_that_is_wished_is_no_fault_while_nobody_tells_of_one_pod() -> None:
+    """A group's claim in the same namespace may be of other pods."""
+
+    before = _draft(_claim("a", {"interface": {"name": "data0"}}, pod=TEAM), [], [])
+    mine = _claim("b", {"interface": {"name": "data0"}})
+
+    assert _names([_draft(mine, [before], [mine])]) == {"b": "data0"}
+
+
 def test_slots_of_two_shares_of_one_parent_are_told_apart() -> None:
     """A claim may take a large and a small share of the same parent."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
@@ -9,8 +10,9 @@ import pytest
 import trio
 
 from berth.errors import BerthError, ClaimError, HostError
+from berth.model.claim import ClaimRef, Consumer
 from berth.model.pod import Container, ContainerState, Sandbox
-from berth.model.resource import ContainerRef, PodUsages, Usage
+from berth.model.resource import ClaimUsage, ContainerRef, PodUsages, Usage
 from berth.nic.config.values import InterfaceConfig, NicConfig
 from berth.nic.record import NicRecord, SandboxRef, Stage
 from berth.node.holders.nicholders import NicHolders
@@ -18,14 +20,26 @@ from berth.node.plugin.allotments import given_shelf
 from berth.node.plugin.resourcepods import ASK_S, ResourcePods
 from berth.node.plugin.running import mark, mark_name
 from berth.node.records.given import Given
+from berth.node.records.record import ClaimRecord
 from berth.node.records.records import Records
 from tests.unit.node.machine import BOOT
 from tests.unit.node.peripherals import given, modem
+from tests.unit.node.views.scenes import claim_record, nic_record
 
 RESOURCE = "berth.dev/modem"
 POD = Sandbox(id="s1", name="user", namespace="team", uid="uid-of-user")
 OTHER = Sandbox(id="s2", name="other", namespace="team", uid="uid-of-other")
 USER = ContainerRef(namespace="team", pod="user", container="main")
+
+
+TEAM = Consumer(resource="podgroups", name="team", uid="uid-of-team")
+WEB = Consumer(resource="pods", name="web", uid="uid-of-web")
+
+
+def claim_of(namespace: str, user: Consumer) -> ClaimRecord:
+    """A prepared claim whose NIC is to be ``net1``."""
+    ref = ClaimRef(namespace=namespace, name="uplink", uid=f"uid-in-{namespace}")
+    return claim_record(nic_record(), claim=ref, consumers=(user,))
 
 
 class Kubelet:
@@ -60,7 +74,8 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.given = given_shelf(folder / "ledger")
         self.kubelet = Kubelet()
-        holders = NicHolders(Records(folder / "claims"), self.given)
+        self.claims = Records(folder / "claims")
+        holders = NicHolders(self.claims, self.given)
         self.moved: set[tuple[str, str]] = set()
         self.pods = ResourcePods(
             self.given, holders=holders, kubelet=self.kubelet, moved=lambda: self.moved
@@ -80,10 +95,16 @@ class Bench:
         self.moved.add((RESOURCE, f"modem-{number}"))
         await self.given.put(one.with_nic(0, nic))
 
-    def has(self, pod: str, *ids: str) -> None:
-        """Let kubelet know that a pod has ids."""
+    def has(self, pod: str, *ids: str, claims: Sequence[str] = ()) -> None:
+        """Let kubelet know that a pod has ids, and refers to claims."""
         usage = Usage(container=USER, resource=RESOURCE, ids=ids)
-        self.kubelet.pods[pod] = PodUsages(usages=(usage,))
+        used = [
+            ClaimUsage(
+                container=USER, namespace="team", name=name, driver="berth.dev", pool="", device=""
+            )
+            for name in claims
+        ]
+        self.kubelet.pods[pod] = PodUsages(usages=(usage,), claims=tuple(used))
 
     def names(self, pod: Sandbox = POD) -> list[str]:
         """Of the pod's NICs."""
@@ -95,6 +116,7 @@ class Bench:
 async def _bench(tmp_path: Path) -> Bench:
     bench = Bench(tmp_path)
     await bench.given.load()
+    await bench.claims.load()
     return bench
 
 
@@ -338,6 +360,43 @@ async def test_two_nics_of_one_name_are_refused(bench: Bench) -> None:
         ClaimError, match=r'is to be "fast0" in pod team/user.*drop interface\.name'
     ):
         await bench.pods.learn(POD)
+
+
+@pytest.mark.parametrize(
+    ("user", "refers", "names"),
+    [
+        (TEAM, False, ["net2", "data0"]),
+        (WEB, True, ["net2", "data0"]),
+        (WEB, False, ["net1", "data0"]),
+    ],
+)
+async def test_name_of_a_claim_that_the_pod_has_too_is_left_to_it(
+    bench: Bench, user: Consumer, names: list[str], *, refers: bool
+) -> None:
+    """It names another pod, or a group: kubelet tells of containers that refer to it."""
+
+    await bench.claims.put(claim_of("team", user))
+    await bench.claims.put(claim_of("elsewhere", TEAM))
+    await bench.give(0)
+    await bench.give(1, name="data0")
+    bench.has("user", "modem-0", "modem-1", claims=["uplink"] if refers else [])
+    await bench.pods.learn(POD)
+
+    assert bench.names() == names
+
+
+async def test_wished_name_of_a_claim_that_the_pod_refers_to_is_refused(bench: Bench) -> None:
+    """Another one of a group, which may be of other pods, is no fault."""
+
+    await bench.claims.put(claim_of("team", TEAM))
+    await bench.give(0, name="net1")
+    bench.has("user", "modem-0", claims=["uplink"])
+    with pytest.raises(ClaimError, match=r'is to be "net1" in pod team/user'):
+        await bench.pods.learn(POD)
+
+    bench.has("user", "modem-0")
+    await bench.pods.learn(POD)
+    assert bench.names() == ["net1"]
 
 
 async def test_nic_that_is_in_another_pod_yet_is_refused(bench: Bench) -> None:
