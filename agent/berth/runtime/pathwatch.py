@@ -78,8 +78,8 @@ class PathChanges:
 
 
 def _folders(ways: Iterable[tuple[tuple[str, ...], bool]]) -> Mapping[Path, Names]:
-    """Which folders are to be watched, and for which names."""
-    found: dict[Path, Names] = {}
+    """Which folders are to be watched, and for which names; many may be of one folder."""
+    found: dict[Path, tuple[set[str], set[str]]] = {}
     for components, is_glob in ways:
         folder, rest = Path("/"), list(components)
         while len(rest) > 1 and not (is_glob and has_wildcards(rest[0])):
@@ -88,8 +88,9 @@ def _folders(ways: Iterable[tuple[tuple[str, ...], bool]]) -> Mapping[Path, Name
                 break
             folder = below
             del rest[0]
-        name = frozenset((rest[0],))
-        wild = is_glob and has_wildcards(rest[0])
-        names = Names(patterns=name) if wild else Names(exact=name)
-        found[folder] = found.get(folder, Names()) | names
-    return found
+        exact, patterns = found.setdefault(folder, (set(), set()))
+        (patterns if is_glob and has_wildcards(rest[0]) else exact).add(rest[0])
+    return {
+        folder: Names(exact=frozenset(exact), patterns=frozenset(patterns))
+        for folder, (exact, patterns) in found.items()
+    }
