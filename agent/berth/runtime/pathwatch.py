@@ -51,7 +51,10 @@ class PathChanges:
         self._arm()
 
     def take_nowait(self) -> bool:
-        """Whether something came or went since the last time. Aim again: folders may be others."""
+        """Whether something is known to have come or gone since the last time.
+
+        Aim again in any case: folders may be others, and notices may have been lost.
+        """
         return self._subscription.take_nowait()
 
     async def wait_told(self) -> None:
