@@ -36,6 +36,18 @@ from berth.config.skip import Skip, never
 from berth.model.nodecost import NodeCosts
 
 
+def usual_resource(form: GpuType, profile: str, *, shared: bool) -> str:
+    """The resource of GPUs of a form, where their group names none.
+
+    Args:
+        profile: Of a MIG device; empty where it is not known.
+    """
+    name = form.value
+    if form is GpuType.MIG and profile:
+        name = f"mig-{profile.replace('+', '.')}"
+    return f"nvidia.com/{name}{'.shared' if shared else ''}"
+
+
 class Session(Enum):
     """Whether NVML stays open."""
 

@@ -299,7 +299,7 @@ class Config:
             cursor.at("nic", "enabled").warn("is false, so no group of NICs offers anything")
         self._warn_of_closed_door(cursor)
         if "dra" not in written.at_fault:
-            check_resources(self.nic.groups, self.generic, self.gpu, cursor, driver=self.dra.driver)
+            check_resources(self.nic, self.generic, self.gpu, cursor, driver=self.dra.driver)
         if self.gpu.groups and not self.gpu.enabled:
             cursor.at("gpu", "enabled").warn("is false, so no group of GPUs offers anything")
         if "health" not in written.at_fault:

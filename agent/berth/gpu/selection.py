@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 import attrs
 
 from berth.config.doors import Inject, settled
-from berth.config.gpu import GpuGroup, GpuShare, GpuTable
+from berth.config.gpu import GpuGroup, GpuShare, GpuTable, usual_resource
 from berth.config.gpumatch import GpuMatch, GpuType
 from berth.model.device import Exclusion
 from berth.model.peripheral import Door
@@ -75,7 +75,8 @@ def terms_of(features: Features, table: GpuTable, *, auto: Door) -> Terms:
     written = (group.door if group is not None else None) or table.door
     door = settled(written, auto)
     share = _share(features, group)
-    resource = (group.resource if group is not None else "") or _resource(features, share)
+    usual = usual_resource(features.type, features.profile, shared=share.slots > 1)
+    resource = (group.resource if group is not None else "") or usual
     return Terms(
         group=group.name if group is not None else "",
         door=door,
@@ -96,14 +97,6 @@ def _share(features: Features, group: GpuGroup | None) -> GpuShare:
     if group is None or features.type is GpuType.VFIO:
         return GpuShare()
     return group.share
-
-
-def _resource(features: Features, share: GpuShare) -> str:
-    name = features.type.value
-    if features.type is GpuType.MIG:
-        name = f"mig-{features.profile.replace('+', '.')}" if features.profile else "mig"
-    suffix = ".shared" if share.slots > 1 else ""
-    return f"nvidia.com/{name}{suffix}"
 
 
 def _fits(features: Features, match: GpuMatch) -> bool:

@@ -36,6 +36,7 @@ def vfio_form(sighting: Sighting, function: PciFunction, around: Around) -> Made
     draft = vfio_draft(function, around.nodes, WayIn(iommufd=terms.iommufd))
     peripheral = _peripheral(sighting, function, around, terms, iommufd=by_device)
     # Either way in will do for a claim, which says which one; a resource has that of its group.
+    # What is unhealthy is so at both doors, so that of a resource counts where both are open.
     either = by_device and not terms.door.opens_plugin
     usable = attrs.evolve(draft, unknown=()) if either else draft
     return Made(peripheral=offered(peripheral, function.address, terms, sighting, usable))

@@ -138,7 +138,7 @@ class KubeServer:
 
     async def list_slices(self, query: SliceQuery) -> tuple[Slice, ...]:
         """All slices that ``query`` asks for, in the order of their names."""
-        items, _ = await list_all(self._client, SLICES, _selector(query))
+        items, _ = await list_all(self._client, SLICES, _selector(query), large=True)
         return _decoded(_LIST, _slices, items)
 
     async def watch_slices(
@@ -149,7 +149,9 @@ class KubeServer:
         def translate(event: Listed | WatchEvent | WatchInterrupted | WatchResumed) -> None:
             report(_slice_event(event))
 
-        await Watcher(self._client, SLICES, params=_selector(query), report=translate).run()
+        await Watcher(
+            self._client, SLICES, params=_selector(query), report=translate, large=True
+        ).run()
 
     async def list_taint_rules(self) -> tuple[TaintRule, ...]:
         """All rules that taint devices, by whichever form of them the server has."""

@@ -63,7 +63,7 @@ def access_to(found: Found, group: NicGroup, nodes: NicNodes) -> Access:
         paths, sections = _by_rdma(found.rdma_in(group), nodes)
     elif found.driver == VFIO:
         paths, sections = _by_vfio(found, way_in(group), nodes)
-    if group.vhost or way_in(group).vhost:
+    if way_in(group).vhost:
         paths = {**paths, VHOST_NET: VHOST_NET, TUN: TUN}
         sections = {**sections, "vhost": {"net-mount": VHOST_NET, "tun-mount": TUN}}
     return Access(
@@ -99,22 +99,22 @@ def info_of(found: Found, group: NicGroup, address: str, access: Access) -> PciI
         address=address,
         pf=found.function.physfn if found.function is not None else "",
         rdma_device=rdma[0] if rdma else "",
-        vhost=VHOST_NET if group.vhost else "",
+        vhost=VHOST_NET if way_in(group).vhost else "",
         sections={"generic": {"deviceID": address}, **access.sections},
     )
 
 
 def way_in(group: NicGroup) -> WayIn:
-    """How the functions of a group that vfio-pci has come into a machine that asked by resource.
+    """How NICs of a group come to whoever asked by resource; a claim may say otherwise.
 
-    A claim may say otherwise, a container that asked for a resource may not.
+    All but `vhost` is about functions that vfio-pci has.
     """
     told = group.defaults.get("vfio")
     told = told if isinstance(told, Mapping) else {}
     return WayIn(
         iommufd=told.get("iommufd") is True,
         api_device=told.get("apiDevice") is not False,
-        vhost=told.get("vhost") is True,
+        vhost=group.vhost or told.get("vhost") is True,
     )
 
 

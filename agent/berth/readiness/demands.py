@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import attrs
 from typing_extensions import Self
@@ -14,6 +15,7 @@ from berth.model.peripheral import Peripheral
 
 _NIC = "nic"
 _GENERIC = "generic"
+_NICS: Final = frozenset({"nic", "nic-shared", "nic-vfio", "rdma"})
 
 
 @attrs.frozen(kw_only=True)
@@ -37,7 +39,7 @@ class Demands:
 
     def of_device(self, device: Device) -> Bind | None:
         """What is asked of a published device; ``None`` for nothing."""
-        kind = _GENERIC if device.type == _GENERIC else _NIC
+        kind = _GENERIC if device.type == _GENERIC else _NIC if device.type in _NICS else ""
         return self.groups.get((kind, device.group))
 
     def of_seen(self, one: Nic | Peripheral) -> Bind | None:

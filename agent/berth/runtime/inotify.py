@@ -4,7 +4,7 @@ A user has 128 of them by the kernel's default, all of root's programs together,
 watches. A watch belongs to a folder, so the kernel gives the same number to all who watch it and it
 ends with the last of them; `WatchTable` knows who they are.
 
-What was told is kept as one bit for each of them: nobody who is slow makes anything grow.
+What was told is kept as two bits for each of them: nobody who is slow makes anything grow.
 
 Source: ``inotify(7)``; ``inotify_user_setup`` of Linux 6.12 for the default.
 """
@@ -24,7 +24,7 @@ import trio
 
 from berth.errors import HostError
 from berth.runtime.files import host_error
-from berth.runtime.notices import NAMES, Names, WatchTable, decode_notices
+from berth.runtime.notices import NAMES, OVERFLOW, Names, WatchTable, decode_notices
 
 _BUFFER: Final = 64 * 1024
 
@@ -94,7 +94,7 @@ class Inotify:
         with contextlib.suppress(BlockingIOError):
             for notice in decode_notices(os.read(self._descriptor, _BUFFER)):
                 for subscription in self._table.concerned(notice):
-                    subscription.tell()
+                    subscription.tell(lost=bool(notice.mask & OVERFLOW))
 
     def close(self) -> None:
         """Give the descriptor back, after `run`."""
@@ -124,6 +124,7 @@ class Subscription:
     def __init__(self, inotify: Inotify) -> None:
         self._inotify = inotify
         self._told = trio.Event()
+        self._happened = False
 
     def aim(self, folders: Mapping[Path, Names]) -> bool:
         """Watch these folders from now on, each for some names, and no others.
@@ -137,20 +138,26 @@ class Subscription:
         """
         return self._inotify.aim(self, folders)
 
-    def tell(self) -> None:
-        """Something happened; `Inotify` calls it."""
+    def tell(self, *, lost: bool = False) -> None:
+        """Something happened; `Inotify` calls it.
+
+        Args:
+            lost: It is not known what, nor whether it concerns this one.
+        """
         self._told.set()
+        self._happened |= not lost
 
     def take_nowait(self) -> bool:
-        """Whether something happened since the last time.
+        """Whether something is known to have happened since the last time.
 
-        It may have ended a watch: aim again then.
+        It may have ended a watch: aim again then. Notices that were lost wake who waits, and are
+        none: all that can be done for them is to aim and look again.
         """
         self._inotify.read_nowait()
-        told = self._told.is_set()
-        if told:
+        if self._told.is_set():
             self._told = trio.Event()
-        return told
+        happened, self._happened = self._happened, False
+        return happened
 
     async def wait_told(self) -> None:
         """Wait until there is something to take."""

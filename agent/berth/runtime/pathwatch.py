@@ -51,7 +51,10 @@ class PathChanges:
         self._arm()
 
     def take_nowait(self) -> bool:
-        """Whether something came or went since the last time. Aim again: folders may be others."""
+        """Whether something is known to have come or gone since the last time.
+
+        Aim again in any case: folders may be others, and notices may have been lost.
+        """
         return self._subscription.take_nowait()
 
     async def wait_told(self) -> None:
@@ -78,8 +81,8 @@ class PathChanges:
 
 
 def _folders(ways: Iterable[tuple[tuple[str, ...], bool]]) -> Mapping[Path, Names]:
-    """Which folders are to be watched, and for which names."""
-    found: dict[Path, Names] = {}
+    """Which folders are to be watched, and for which names; many may be of one folder."""
+    found: dict[Path, tuple[set[str], set[str]]] = {}
     for components, is_glob in ways:
         folder, rest = Path("/"), list(components)
         while len(rest) > 1 and not (is_glob and has_wildcards(rest[0])):
@@ -88,8 +91,9 @@ def _folders(ways: Iterable[tuple[tuple[str, ...], bool]]) -> Mapping[Path, Name
                 break
             folder = below
             del rest[0]
-        name = frozenset((rest[0],))
-        wild = is_glob and has_wildcards(rest[0])
-        names = Names(patterns=name) if wild else Names(exact=name)
-        found[folder] = found.get(folder, Names()) | names
-    return found
+        exact, patterns = found.setdefault(folder, (set(), set()))
+        (patterns if is_glob and has_wildcards(rest[0]) else exact).add(rest[0])
+    return {
+        folder: Names(exact=frozenset(exact), patterns=frozenset(patterns))
+        for folder, (exact, patterns) in found.items()
+    }

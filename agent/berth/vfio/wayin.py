@@ -9,7 +9,6 @@ Source: Linux ``Documentation/driver-api/vfio.rst``; gpu-and-health.md §3.4; ne
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -73,7 +72,9 @@ def handed(node: HostNode) -> DeviceNode:
 def addresses_entry(resource: str, addresses: Iterable[str]) -> str:
     """The environment entry in which what starts machines looks up the functions of a resource.
 
-    Source: gpu-and-health.md §3.4; KubeVirt ``pkg/util/hardware``, ``PCI_RESOURCE``.
+    Slashes and dots become underscores there and nothing else, so a hyphen stays.
+
+    Source: gpu-and-health.md §3.4; KubeVirt ``ResourceNameToEnvVar`` in ``pkg/util``.
     """
-    name = re.sub(r"[^A-Z0-9]", "_", resource.upper())
+    name = resource.upper().replace("/", "_").replace(".", "_")
     return f"PCI_RESOURCE_{name}={','.join(sorted(addresses))}"

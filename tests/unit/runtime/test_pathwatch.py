@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -94,3 +95,14 @@ async def test_two_paths_to_one_folder_are_both_watched(inotify: Inotify, tmp_pa
         for name in ("a", "b"):
             assert await is_told(changes, (tmp_path / "real" / name).touch)
         assert not await is_told(changes, (tmp_path / "real" / "c").touch)
+
+
+async def test_many_names_of_one_folder_are_quickly_aimed_at(inotify: Inotify) -> None:
+    """Each is taken once, and not once more for each that follows."""
+
+    nodes = [f"/node{number}" for number in range(30_000)]
+    with watch_paths(inotify) as changes:
+        began = time.process_time()
+        changes.aim(nodes)
+
+    assert time.process_time() - began < 2

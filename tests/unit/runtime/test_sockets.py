@@ -25,6 +25,7 @@ from berth.runtime.sockets import (
     wait_socket,
     watch_inode,
 )
+from tests.unit.runtime.floods import flood
 from tests.unit.runtime.refusals import refuse
 
 
@@ -209,6 +210,27 @@ async def test_watch_when_other_files_change_often(
 
         assert len(looks) == before
         nursery.cancel_scope.cancel()
+
+
+async def test_watch_when_notices_were_lost(inotify: Inotify, tmp_path: Path) -> None:
+    """The socket that was there is no new one; one that came meanwhile is told."""
+
+    path = tmp_path / "kubelet.sock"
+    reader = Reader(inotify, path)
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reader.read)
+            with listening(path) as first:
+                await reader.settle(1)
+            flood(tmp_path)
+            assert await reader.settle(1) == [first]
+
+            flood(tmp_path)
+            path.unlink()
+            with listening(path) as second:
+                pass
+            assert await reader.settle(2) == [first, second]
+            nursery.cancel_scope.cancel()
 
 
 async def test_wait_socket_when_there_and_when_it_comes(inotify: Inotify, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from berth.host.nvidiafiles import HostNode
 from berth.model.edits import NodeType
-from berth.vfio.wayin import WayIn, handed, node_paths
+from berth.vfio.wayin import WayIn, addresses_entry, handed, node_paths
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,13 @@ def test_node_is_handed_as_the_host_has_it() -> None:
         *(236, 0),
     )
     assert (given.file_mode, given.uid, given.gid) == (0o600, 1, 2)
+
+
+def test_addresses_stand_where_kubevirt_looks() -> None:
+    """It writes underscores for slashes and dots alone: a hyphen stays in the name."""
+
+    addresses = ["0000:81:00.0", "0000:3b:00.0"]
+
+    assert addresses_entry("nvidia.com/mig-1g.5gb", addresses) == (
+        "PCI_RESOURCE_NVIDIA_COM_MIG-1G_5GB=0000:3b:00.0,0000:81:00.0"
+    )

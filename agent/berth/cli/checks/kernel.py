@@ -19,6 +19,7 @@ from berth.cli.checks.modules import Module, module, names_at_boot, plain
 from berth.cli.wording import quoted
 from berth.host.sysfiles import names
 from berth.model.device import NicMode
+from berth.nic.access import way_in
 from berth.vfio.binding import VFIO
 
 TOPIC: Final = "kernel"
@@ -150,7 +151,7 @@ def _needs(machine: Machine) -> Iterator[Need]:
         yield Need(kind, tuple(users))
     if vfio := (*_vfio_nics(machine), *_vfio_gpus(machine)):
         yield Need(VFIO, vfio, waits=True)
-    if vhost := tuple(group.name for group in machine.config.nic.groups if group.vhost):
+    if vhost := tuple(g.name for g in machine.config.nic.groups if way_in(g).vhost):
         yield Need("vhost_net", vhost)
         yield Need("tun", vhost)
     if rdma := tuple(_rdma_groups(machine)):

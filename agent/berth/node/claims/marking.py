@@ -35,7 +35,8 @@ def marked(
     """The inventory whose devices tell what their pods wait for, and which were given up.
 
     Args:
-        rests: Names of devices that were given up, and are kept from claims.
+        rests: Names of devices that were given up, and are kept from claims as long as their
+            groups ask for something.
         able: Somebody would tell the scheduler that one is ready.
         driver: Our driver's name, the domain of conditions and taints.
         out: Names of those that are not to be offered; without them here pods would be bound to
@@ -46,8 +47,10 @@ def marked(
     rest = Taint(key=f"{driver}/{NOT_READY}", value="late", effect=NO_SCHEDULE)
 
     def mark(device: Device) -> Device:
-        bind = demands.of_device(device) if able else None
-        if bind is not None:
+        bind = demands.of_device(device)
+        if bind is None:
+            return device
+        if able:
             device = attrs.evolve(
                 device,
                 binding=(ready_type(driver),),

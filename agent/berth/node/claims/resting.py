@@ -33,19 +33,20 @@ class Resting:
         self.names: Latest[frozenset[str]] = Latest(frozenset())
         self._kept = kept
         self._until_s: Latest[Mapping[str, float]] = Latest({})
+        self._written: Mapping[str, float] = {}
 
     async def load(self, now_s: float) -> None:
         """Take up what rested in the last life."""
-        self._until_s.set(await self._kept.read(now_s))
-        self.names.set(frozenset(self._until_s.get()))
+        self._written = await self._kept.read(now_s)
+        self._until_s.set(self._written)
+        self.names.set(frozenset(self._written))
 
     async def run(self) -> None:
         """Have it on disk what rests, until cancelled; a disk that hangs keeps nobody else."""
-        known = self._until_s.get()
         async for until_s in self._until_s.changes():
-            if until_s != known:
+            if until_s != self._written:
                 await self._kept.write(until_s)
-                known = until_s
+                self._written = until_s
 
     def begin(self, name: str, until_s: float) -> None:
         """Let a device rest from the next `settle` on."""

@@ -331,10 +331,13 @@ class Waits:
 
     def _rest(self, now_s: float) -> float:
         """Let devices be offered again that are ready, or have rested; gives the next moment."""
-        answers = self._asks.answers.get()
-        return self._resting.settle(
-            now_s, is_ready=lambda name: answers.get(name, UNASKED).ready is True
-        )
+        inventory, answers = self._inventory.get(), self._asks.answers.get()
+
+        def is_ready(name: str) -> bool:
+            unasked = inventory.seen(name) is not None and self._bind_of(name, inventory) is None
+            return unasked or answers.get(name, UNASKED).ready is True
+
+        return self._resting.settle(now_s, is_ready=is_ready)
 
     def _note(self, uid: str, case: _Case | None) -> None:
         """Have it known what a claim waits for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -186,6 +187,21 @@ def test_module_that_the_kernel_loads_itself(
     other = group("wan", name=("ens1f1",), mode=NicMode.SHARED)
 
     assert told(check_modules(machine_of(tmp_path, files, SHARED, other))) == lines
+
+
+@pytest.mark.parametrize("keys", [{"vhost": True}, {"defaults": {"vfio": {"vhost": True}}}])
+def test_modules_of_the_hosts_packet_queue(tmp_path: Path, keys: dict[str, Any]) -> None:
+    """Of a group that gives its nodes, whichever way it says so."""
+
+    machines = group("vms", name=("ens1f1",), mode=NicMode.VFIO, **keys)
+    files = {f"{LIB}/modules.dep": DEP, "/sys/module/vfio_pci/": ""}
+
+    found = told(check_modules(machine_of(tmp_path, files, machines)))
+
+    assert [text for level, text in found if level == "fault"] == [
+        f'kernel {RELEASE} has no module {name}, which group "vms" needs'
+        for name in ("vhost_net", "tun")
+    ]
 
 
 def test_modules_of_rdma_where_nics_speak_it(tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ def test_device_that_was_given_up_is_kept_from_claims() -> None:
             for one in found.devices
             if one.taints
         } == {OTHER: [("berth.dev/not-ready", "NoSchedule")]}
+    found = marked(SEEN, Demands(), rests={OTHER}, able=True, driver="berth.dev")
+    assert not any(one.taints for one in found.devices), "its group asks nothing any more"
 
 
 def test_only_free_devices_are_left_out_and_only_where_it_is_wished() -> None:

@@ -62,8 +62,8 @@ class Kept:
         until_s: What is in it.
     """
 
-    def __init__(self) -> None:
-        self.until_s: Mapping[str, float] = {}
+    def __init__(self, until_s: Mapping[str, float] | None = None) -> None:
+        self.until_s = until_s or {}
 
     async def read(self, now_s: float) -> Mapping[str, float]:
         """What is in it; old ones are sorted out by whoever reads the real file."""
