@@ -22,7 +22,8 @@ from berth.model.nodecost import NodeCost, NodeCosts
 
 _RESOURCE: Final = re.compile(r"cpu|memory|hugepages-(?P<page>[1-9][0-9]*[KMGT]i)")
 _AMOUNT: Final = re.compile(r"([0-9]{1,16})(m|[kMGT]|[KMGT]i)?")
-_AMOUNTS: Final = ("device", "times", "pod", "container")
+_AMOUNTS: Final = ("device", "pod", "container")
+"""Of a resource itself; ``times`` is a factor, such as a thousandth of a GPU's memory."""
 _NEXT_UNIT: Final = 1024
 _MILLI: Final[Mapping[str, int]] = {
     "m": 1,

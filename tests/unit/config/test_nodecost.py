@@ -19,7 +19,7 @@ def test_costs_are_read_in_thousandths() -> None:
 
     text = f"""{GENERIC}count = 2
         node_cost.cpu = {{ pod = "500m", container = "2" }}
-        node_cost.memory = {{ capacity = "slots", times = "1k" }}
+        node_cost.memory = {{ capacity = "slots", times = "1500m" }}
         node_cost."hugepages-2Mi" = {{ device = "64Mi" }}
     """
     group, said = read_table(GenericGroup, text)
@@ -28,7 +28,7 @@ def test_costs_are_read_in_thousandths() -> None:
     assert group is not None
     assert group.node_cost == {
         "cpu": NodeCost(pod_milli=500, container_milli=2000),
-        "memory": NodeCost(capacity="slots", times_milli=1_000_000),
+        "memory": NodeCost(capacity="slots", times_milli=1500),
         "hugepages-2Mi": NodeCost(device_milli=64 * 2**20 * 1000),
     }
 
@@ -57,7 +57,6 @@ def test_costs_are_read_in_thousandths() -> None:
         ({"hugepages-2048Ki": {"device": "2Mi"}}, "in its largest unit, such as hugepages-2Mi"),
         ({"hugepages-2Mi": {"device": "2097152000m"}}, 'is "2097152000m": bytes are whole'),
         ({"memory": {"device": "100m"}}, 'is "100m": bytes are whole, such as "1048576" or "64Mi"'),
-        ({"memory": {"capacity": "slots", "times": "1500m"}}, 'is "1500m": bytes are whole'),
         ({"memory": {"container": "100m"}}, 'is "100m": bytes are whole'),
         ({"cpu": {"pod": "1G"}}, 'is "1G": CPUs are whole or thousandths, such as "2" or "500m"'),
         ({"cpu": {"container": "1Ki"}}, 'is "1Ki": CPUs are whole or thousandths'),
