@@ -33,7 +33,6 @@ __all__ = ["granted"]
 READY, FAILED = "berth.dev/ready", "berth.dev/failed"
 PENDING = "BindingConditionsPending"
 BOUND_LIMIT_S = 60.0
-RETRY_LIMIT_S = 150.0
 LINK_UP = f'{LAB}bind = {{ when = "link-up", within_s = 300 }}\n{WITH_TOKEN}'
 HURRIED = LINK_UP.replace("within_s = 300", "within_s = 3, rest_s = 600")
 ASKED = "/usr/local/lib/attached"
@@ -177,9 +176,9 @@ def test_restarted_daemon_goes_on_waiting(lab: Site) -> None:
     lab.node.berthd.start()
     lab.node.berthd.wait_ready()
 
-    # Bound at once, perhaps before kubelet has us again: then it tries anew after 60 to 90 s. Where
-    # systemd holds our sockets it never loses us.
-    lab.cluster.wait_running(pod.now, limit_s=RETRY_LIMIT_S)
+    # Bound at once, perhaps before kubelet has us again; where systemd holds our sockets it never
+    # loses us.
+    lab.cluster.wait_running(pod.now, limit_s=BOUND_LIMIT_S)
     (slice_after,) = lab.api.items(SLICES, **query)
     assert slice_after["metadata"]["resourceVersion"] == slice_before["metadata"]["resourceVersion"]
 

@@ -41,6 +41,7 @@ def tried(examples: int) -> settings:
         max_examples=examples,
         deadline=None,
         database=None,
+        derandomize=True,  # The fast tests look for what is new; here each run is the same.
         phases=(Phase.explicit, Phase.generate),
         suppress_health_check=[HealthCheck.function_scoped_fixture, *HealthCheck],
     )
@@ -137,5 +138,6 @@ async def published(
     names = [name for each in read for name in each or ()]
     assert sorted(names) == sorted(device.name for device in inventory.devices)
     sets = {name for pool in pools for name in shelf.read_sets(pool)}
-    assert sets == {one.name for one in inventory.sets}
+    # Without devices nobody has anything of a set, and there is no slice to bring it.
+    assert sets == {one.name for one in inventory.sets if inventory.devices}
     return verbs, after
