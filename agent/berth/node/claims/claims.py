@@ -289,10 +289,7 @@ class Claims:
             self._reservation.glimpse,
         )
         self._troubles.belongs(claim)
-        others = glimpse.snapshot.inventory.peripheral_by_name
-        may_have_nics = any(result.device not in others for result in claim.results)
-        shared = self._maybe_shared(claim, beside) if may_have_nics else ()
-        siblings = await self._read_siblings(claim, beside, shared)
+        siblings = await self._read_siblings(claim, beside)
         snapshot, admitted = await self._reservation.reserve(claim, glimpse)
         try:
             record = draft(
@@ -318,16 +315,8 @@ class Claims:
         finally:
             del self._drafts[ref.uid]
 
-    async def _read_siblings(
-        self, claim: Claim, beside: Sequence[ClaimRef], shared: Sequence[ClaimRef]
-    ) -> tuple[Claim, ...]:
-        """Claims of the claim's pod, by their refs; one that cannot be read is left out.
-
-        Args:
-            beside: Those that are prepared with it.
-            shared: Those that were prepared with another pod; the API server tells which of them
-                are this pod's too.
-        """
+    async def _read_siblings(self, claim: Claim, beside: Sequence[ClaimRef]) -> tuple[Claim, ...]:
+        """Claims by their refs; one that cannot be read is left out, and not prepared either."""
         found = {claim.ref.uid: claim}
 
         async def read(ref: ClaimRef) -> None:
@@ -337,31 +326,10 @@ class Claims:
                 _log.debug("sibling not read", claim=ref, reason=error)
 
         async with trio.open_nursery() as nursery:
-            for ref in (*beside, *shared):
+            for ref in beside:
                 if ref.uid not in found:
                     nursery.start_soon(read, ref)
-        users = {consumer.uid for consumer in claim.consumers}
-        too = (found[ref.uid] for ref in shared if ref.uid in found)
-        return (
-            *(found[ref.uid] for ref in beside if ref.uid in found),
-            *(each for each in too if not users.isdisjoint(one.uid for one in each.consumers)),
-        )
-
-    def _maybe_shared(self, claim: Claim, beside: Sequence[ClaimRef]) -> tuple[ClaimRef, ...]:
-        """Prepared claims with NICs that name other pods and may be the claim's pod's too."""
-        pods = [consumer.uid for consumer in claim.consumers if consumer.is_pod]
-        return tuple(
-            record.claim
-            for record in self._records.all()
-            if pods
-            and record.has_nics
-            and not record.revoked
-            and record.pod_claim_name is None
-            and record.claim.namespace == claim.ref.namespace
-            and not record.groups
-            and not any(map(record.serves_pod, pods))
-            and record.claim not in (claim.ref, *beside)
-        )
+        return tuple(found[ref.uid] for ref in beside if ref.uid in found)
 
     async def _bind(self, record: ClaimRecord) -> ClaimRecord:
         return record if self._bindings is None else await self._bindings.bind(record)

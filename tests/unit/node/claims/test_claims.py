@@ -278,31 +278,6 @@ async def test_next_pod_of_a_group_leaves_the_groups_name_alone(node: Node) -> N
     assert [name_in(node, each) for each in (shared, own)] == ["net1", "net2"]
 
 
-@pytest.mark.parametrize(("users", "name"), [(["web", "next"], "net2"), (["web"], "net1")])
-async def test_claim_that_was_prepared_with_another_pod_is_the_next_ones_too(
-    node: Node, users: list[str], name: str
-) -> None:
-    """The API server tells who has it; what is another pod's alone takes no name."""
-
-    node.add(shared := claim(name="shared"))
-    await node.claims.prepare(shared.ref, beside=[shared.ref])
-    node.add(attrs.evolve(shared, consumers=tuple(map(pod, users))))
-    node.add(own := claim(result(OTHER), name="own", consumers=[pod("next")]))
-    await node.claims.prepare(own.ref, beside=[own.ref])
-
-    assert name_in(node, own) == name
-
-
-async def test_claim_that_is_gone_from_the_server_is_no_pods(node: Node) -> None:
-    """It is not given back yet; a claim that is prepared meanwhile does not fail of it."""
-
-    await node.prepare(NET)
-    del node.server.claims[NET.ref.uid]
-    await node.prepare(own := claim(result(OTHER), name="own", consumers=[pod("next")]))
-
-    assert name_in(node, own) == "net1"
-
-
 async def test_failed_stage_leaves_nothing(node: Node) -> None:
     """The second NIC's driver refuses: the first is put back, and the claim is as if unasked."""
 

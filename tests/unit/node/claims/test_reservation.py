@@ -205,8 +205,7 @@ async def test_holder_is_asked_about_again(
     """A claim that goes away tells nobody here, so it is looked at every few seconds."""
 
     await node.prepare(OLD)
-    # Our own claim, the old one as one that our pod may have too, and then whether it lives.
-    node.server.answers["get_claim"] = [None, None, refused(0)]
+    node.server.answers["get_claim"] = [None, refused(0)]
     node.server.answers["pod_is_ending"] = [refused(0)]
     asked = await ask(node, nursery)
     assert asked.ended_at < 0
