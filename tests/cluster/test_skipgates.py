@@ -222,4 +222,4 @@ def test_kubelets_own_credentials_see_no_holder_so_it_is_asked_as_ever(lab: Site
     told = lab.berth("devices", "--json")
     assert f"{NOT_IN_FORCE}: claims are not seen: " in told
     assert "resourceclaims" in told
-    assert "skip_node_operations of counted is never in force" in str(checked(lab, "API server"))
+    assert "skip_node_operations of counted is not in force" in str(checked(lab, "API server"))
