@@ -61,12 +61,7 @@ class Holdings:
         self.records = Records(config.node.state_dir / "claims")
         self.given = given_shelf(config.node.state_dir / "ledger")
         self.skipped = Records(config.node.state_dir / "skipped")
-        self.stock = Stock(
-            config.generic,
-            driver=config.dra.driver,
-            folder=config.node.state_dir,
-            watch=functools.partial(watch_paths, inotify),
-        )
+        self.stock = _stock(config, inotify)
         self.nvml: Counted | None = None
         self.gpus = self._gpus(config)
         self.holders = NicHolders(self.records, self.given)
@@ -153,6 +148,15 @@ def skips_of(config: Config) -> Mapping[str, tuple[str, ...]]:
     """What kubelet need not ask for, by generic group; groups that let nothing be left out lack."""
     operations = {each.name: each.skip_node_operations.operations for each in config.generic}
     return {name: words for name, words in operations.items() if words}
+
+
+def _stock(config: Config, inotify: Inotify) -> Stock:
+    return Stock(
+        config.generic,
+        driver=config.dra.driver,
+        folder=config.node.state_dir,
+        watch=functools.partial(watch_paths, inotify),
+    )
 
 
 def _exists(sysfs: Sysfs, identity: str) -> bool:

@@ -116,16 +116,7 @@ class Parts:
         self.hooks = self._hooks(pods, KubeletPods(thread, root=config.kubelet.root))
         self.metered_hooks = MeteredHooks(self.hooks)
         self.nri_losses = 0
-        self.dra = DraPlugin(
-            thread=thread,
-            inotify=inotify,
-            places=Places(root=config.kubelet.root, driver=config.dra.driver),
-            claims=self.metered,
-            health=self._streams(),
-            private=runtime,
-            inherited=inherited,
-            versions=[version.value for version in config.dra.versions],
-        )
+        self.dra = self._dra_door(thread, inotify, private=runtime, inherited=inherited)
         self.door = self._plugin_door(thread, inotify, private=runtime)
 
     def choice(self) -> NodeChoice:
@@ -148,6 +139,26 @@ class Parts:
         """Takes note that a reader of verdicts was told of devices."""
         changes = self.care.health.changes
         return lambda names: changes.told(sink, names, trio.current_time())
+
+    def _dra_door(
+        self,
+        thread: AsyncioThread,
+        inotify: Inotify,
+        *,
+        private: Path,
+        inherited: Mapping[Path, socket.socket],
+    ) -> DraPlugin:
+        """Who gives devices to those who ask by claims."""
+        return DraPlugin(
+            thread=thread,
+            inotify=inotify,
+            places=Places(root=self.config.kubelet.root, driver=self.config.dra.driver),
+            claims=self.metered,
+            health=self._streams(),
+            private=private,
+            inherited=inherited,
+            versions=[version.value for version in self.config.dra.versions],
+        )
 
     def _plugin_door(self, thread: AsyncioThread, inotify: Inotify, *, private: Path) -> PluginDoor:
         """Who gives devices to those who ask for resources."""
