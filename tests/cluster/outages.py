@@ -110,8 +110,27 @@ def create(site: Site, name: str, **more: Any) -> PodView:
     return site.create(name, name, **more)
 
 
+def create_prepared(site: Site, name: str, **more: Any) -> PodView:
+    """The same, and wait until kubelet has the answer to its prepare.
+
+    The runtime is frozen, so that the pod's sandbox is not made before the caller thaws it. What
+    the daemon logs of a prepare is not enough: it does so just before it answers, and a daemon that
+    is killed in between leaves a failed prepare, which kubelet repeats after 60 to 90 s.
+    """
+    site.node.containerd.freeze()
+    view = create(site, name, **more)
+    checkpoint = site.node.path("/var/lib/kubelet/dra_manager_state")
+    poll(
+        lambda: checkpoint.read_text() if checkpoint.exists() else "",
+        # It has the claim before the call, and the devices of the answer behind it.
+        lambda text: "CDIDeviceIDs" in text and device(NICS[0]) in text,
+        what="kubelet's record of the prepared claim",
+    )
+    return view
+
+
 def run(site: Site, name: str, **more: Any) -> PodView:
-    """The same, and wait until it runs."""
+    """Create both, and wait until the pod runs."""
     made = create(site, name, **more)
     site.cluster.wait_running(made.now, limit_s=60)
     return made

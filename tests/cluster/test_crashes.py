@@ -58,10 +58,7 @@ def test_daemon_killed_between_prepare_and_sandbox_attaches_as_planned(site: Sit
     """What was prepared is on disk; the hook finds it there."""
 
     berthd = outages.open_furnished(site, activated=True)
-    view = outages.create(site, "pod")
-    outages.wait_log(berthd, "claim prepared")
-    # It was told to make the sandbox, or is about to be.
-    site.node.containerd.freeze()
+    view = outages.create_prepared(site, "pod")
     berthd.kill()
     berthd.start()
     berthd.wait_ready()
@@ -139,9 +136,9 @@ def test_daemon_killed_at_each_step_of_attach_and_return_leaves_nothing_half_don
 
 def _start_without(site: Site, **more: object) -> PodView:
     """A pod that runs without its NIC, because the daemon was killed behind its prepare."""
-    view = outages.create(site, "pod", **more)
-    outages.wait_log(site.node.berthd, "claim prepared")
+    view = outages.create_prepared(site, "pod", **more)
     site.node.berthd.kill()
+    site.node.containerd.thaw()
     site.cluster.wait_running(view.now)
     return view
 
