@@ -17,7 +17,7 @@ from berth.node.claims.ending import Ending, Ways
 from berth.node.claims.handout import Handout
 from berth.node.claims.recovery import Recovery
 from berth.node.claims.reservation import Reservation
-from berth.node.claims.restfile import RestFile
+from berth.node.claims.resting import rest_file
 from berth.node.claims.skipped import Skipped
 from berth.node.claims.status import ClaimStatus
 from berth.node.claims.unwaited import Unwaited
@@ -93,7 +93,7 @@ class ClaimWork:
             records=held.records,
             demands=self.demands,
             troubles=troubles,
-            kept=RestFile(Folder(config.node.state_dir)),
+            kept=rest_file(Folder(config.node.state_dir)),
         )
         home = Ways(held.bindings, held.nics)
         self.ending = Ending(
