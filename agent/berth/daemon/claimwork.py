@@ -5,9 +5,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Collection, Iterable
 
+import attrs
+
 from berth.config.schema import Config
 from berth.daemon.holdings import Holdings
 from berth.metadata.store import MetadataStore
+from berth.model.inventory import Inventory
 from berth.nic.config.group import policies_of
 from berth.node.claims.allocations import Allocations
 from berth.node.claims.arrivals import Arrivals
@@ -17,7 +20,7 @@ from berth.node.claims.ending import Ending, Ways
 from berth.node.claims.handout import Handout
 from berth.node.claims.recovery import Recovery
 from berth.node.claims.reservation import Reservation
-from berth.node.claims.restfile import RestFile
+from berth.node.claims.resting import rest_file
 from berth.node.claims.skipped import Skipped
 from berth.node.claims.status import ClaimStatus
 from berth.node.claims.unwaited import Unwaited
@@ -31,10 +34,12 @@ from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
 
 
-class ClaimWork:
-    """Everybody who works on claims.
+@attrs.frozen(kw_only=True)
+class Around:
+    """What those who work on claims find around them.
 
-    Args:
+    Attributes:
+        config: The settings in force at start.
         inquiry: Tells how devices are.
         told: Told the devices of whose health a claim's status said something new.
         allocations: Tells which claims have devices here.
@@ -42,6 +47,33 @@ class ClaimWork:
         closed: Why no hook would move a NIC into a pod now; empty while one would.
         boot_id: Of this boot.
         pools: Gives the pools of this node; none while nobody knows which node it is.
+    """
+
+    config: Config
+    held: Holdings
+    inquiry: Inquiry
+    told: Callable[[Iterable[str]], object]
+    api: Gateway
+    allocations: Allocations
+    settled: Callable[[], object]
+    closed: Latest[str]
+    troubles: Troubles
+    boot_id: str
+    pools: Callable[[], Collection[str]]
+
+    @property
+    def driver(self) -> str:
+        """Our driver's name."""
+        return self.config.dra.driver
+
+    @property
+    def inventory(self) -> Latest[Inventory]:
+        """What the node has."""
+        return self.held.discovery.inventory
+
+
+class ClaimWork:
+    """Everybody who works on claims.
 
     Attributes:
         demands: What groups want to be waited for before a pod is bound.
@@ -49,52 +81,17 @@ class ClaimWork:
         waits: Waits for them.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        held: Holdings,
-        *,
-        inquiry: Inquiry,
-        told: Callable[[Iterable[str]], object],
-        api: Gateway,
-        allocations: Allocations,
-        settled: Callable[[], object],
-        closed: Latest[str],
-        troubles: Troubles,
-        boot_id: str,
-        pools: Callable[[], Collection[str]],
-    ) -> None:
-        driver = config.dra.driver
+    def __init__(self, around: Around) -> None:
+        held = around.held
         self.cdi = held.cdi
-        self.metadata = MetadataStore(driver, config.kubelet.root)
+        self.metadata = MetadataStore(around.driver, around.config.kubelet.root)
         self.handout = Handout(self.cdi, self.metadata)
-        self.demands = Latest(Demands.of(config))
-        self.status = ClaimStatus(
-            api,
-            driver=driver,
-            manager=f"berthd-{socket.gethostname()}"[:128],
-            records=held.records,
-            inquiry=inquiry,
-            told=told,
-            waits=lambda: bool(self.demands.get().groups),
-        )
+        self.demands = Latest(Demands.of(around.config))
         self.readiness = ReadinessWatch(
-            inventory=held.discovery.inventory,
-            commands=held.stock.binders,
-            demands=self.demands,
+            inventory=around.inventory, commands=held.stock.binders, demands=self.demands
         )
-        self.waits = Waits(
-            driver=driver,
-            allocations=allocations,
-            status=self.status,
-            asks=self.readiness,
-            inventory=held.discovery.inventory,
-            inquiry=inquiry,
-            records=held.records,
-            demands=self.demands,
-            troubles=troubles,
-            kept=RestFile(Folder(config.node.state_dir)),
-        )
+        self.status = _status(around, self.demands)
+        self.waits = _waits(around, self.status, self.readiness, self.demands)
         home = Ways(held.bindings, held.nics)
         self.ending = Ending(
             records=held.records,
@@ -103,59 +100,109 @@ class ClaimWork:
             remains=self.handout,
             status=self.status,
         )
-        self.claims = Claims(
-            Settings(driver=driver, boot_id=boot_id, policies=policies_of(config.nic.groups)),
-            api=api,
-            records=held.records,
-            ledger=held.ledger,
-            nics=held.nics,
-            reservation=Reservation(
-                driver,
-                api=api,
-                records=held.records,
-                ledger=held.ledger,
-                discovery=held.discovery,
-                closed=closed,
-                troubles=troubles,
-                end=self.ending.end,
-                inquiry=inquiry,
-                unwaited=Unwaited(
-                    self.readiness, inventory=held.discovery.inventory, demands=self.demands
-                ),
-                pools=pools,
-            ),
-            ending=self.ending,
-            papers=self.handout,
-            status=self.status,
-            troubles=troubles,
-            occupancy=held.occupancy,
-            bindings=held.bindings,
-        )
+        unwaited = Unwaited(self.readiness, inventory=around.inventory, demands=self.demands)
+        reservation = _reservation(around, self.ending, unwaited)
+        self.claims = _claims(around, reservation, self.ending, self.handout, self.status)
         self.arrivals = Arrivals(
             records=held.holders, nics=held.nics, notes=self.handout, status=self.status
         )
-        self.skipped = Skipped(
-            records=held.skipped,
-            prepared=held.records,
-            ledger=held.ledger,
-            claims=allocations.claims,
-            inventory=held.discovery.inventory,
-            end=self.ending.end,
-            settled=settled,
-            driver=driver,
-            boot_id=boot_id,
-        )
-        self.recovery = self._recovery(held, home, driver=driver, boot_id=boot_id)
+        self.skipped = _skipped(around, self.ending)
+        self.recovery = _recovery(around, home, self.handout)
 
-    def _recovery(self, held: Holdings, home: Ways, *, driver: str, boot_id: str) -> Recovery:
-        """Who takes up what the life before left."""
-        return Recovery(
-            driver=driver,
-            boot_id=boot_id,
-            records=held.records,
-            ledger=held.ledger,
-            nics=held.nics,
-            home=home,
-            handout=self.handout,
-            holders=held.holders,
-        )
+
+def _status(around: Around, demands: Latest[Demands]) -> ClaimStatus:
+    """Who tells the API server how a claim's devices are."""
+    return ClaimStatus(
+        around.api,
+        driver=around.driver,
+        manager=f"berthd-{socket.gethostname()}"[:128],
+        records=around.held.records,
+        inquiry=around.inquiry,
+        told=around.told,
+        waits=lambda: bool(demands.get().groups),
+    )
+
+
+def _waits(
+    around: Around, status: ClaimStatus, asks: ReadinessWatch, demands: Latest[Demands]
+) -> Waits:
+    """Who waits for devices before their pods are bound."""
+    return Waits(
+        driver=around.driver,
+        allocations=around.allocations,
+        status=status,
+        asks=asks,
+        inventory=around.inventory,
+        inquiry=around.inquiry,
+        records=around.held.records,
+        demands=demands,
+        troubles=around.troubles,
+        kept=rest_file(Folder(around.config.node.state_dir)),
+    )
+
+
+def _reservation(around: Around, ending: Ending, unwaited: Unwaited) -> Reservation:
+    """Who takes a claim's devices in the ledger."""
+    return Reservation(
+        around.driver,
+        api=around.api,
+        records=around.held.records,
+        ledger=around.held.ledger,
+        discovery=around.held.discovery,
+        closed=around.closed,
+        troubles=around.troubles,
+        end=ending.end,
+        inquiry=around.inquiry,
+        unwaited=unwaited,
+        pools=around.pools,
+    )
+
+
+def _claims(
+    around: Around, reservation: Reservation, ending: Ending, papers: Handout, status: ClaimStatus
+) -> Claims:
+    """Who prepares and undoes claims."""
+    policies = policies_of(around.config.nic.groups)
+    return Claims(
+        Settings(driver=around.driver, boot_id=around.boot_id, policies=policies),
+        api=around.api,
+        records=around.held.records,
+        ledger=around.held.ledger,
+        nics=around.held.nics,
+        reservation=reservation,
+        ending=ending,
+        papers=papers,
+        status=status,
+        troubles=around.troubles,
+        occupancy=around.held.occupancy,
+        bindings=around.held.bindings,
+    )
+
+
+def _skipped(around: Around, ending: Ending) -> Skipped:
+    """Who keeps the devices of claims for which kubelet does not call."""
+    return Skipped(
+        records=around.held.skipped,
+        prepared=around.held.records,
+        ledger=around.held.ledger,
+        claims=around.allocations.claims,
+        inventory=around.inventory,
+        end=ending.end,
+        settled=around.settled,
+        driver=around.driver,
+        boot_id=around.boot_id,
+    )
+
+
+def _recovery(around: Around, home: Ways, handout: Handout) -> Recovery:
+    """Who takes up what the life before left."""
+    return Recovery(
+        driver=around.driver,
+        boot_id=around.boot_id,
+        records=around.held.records,
+        ledger=around.held.ledger,
+        nics=around.held.nics,
+        home=home,
+        handout=handout,
+        holders=around.held.holders,
+    )

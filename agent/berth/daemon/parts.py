@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from berth.config.schema import Config
-from berth.daemon.claimwork import ClaimWork
+from berth.daemon.claimwork import Around, ClaimWork
 from berth.daemon.healthwork import HealthWork
 from berth.daemon.holdings import Holdings, skips_of
 from berth.deviceplugin.plugin import PluginDoor
@@ -95,19 +95,7 @@ class Parts:
         self.care = HealthWork(config, self.held, boot_id=boot_id)
         self.inquiry = Inquiry(self.care.health, _rules(config))
         self.allotments = self._allotments(boot_id)
-        self.work = ClaimWork(
-            config,
-            self.held,
-            inquiry=self.inquiry,
-            told=self.told(CLAIM),
-            api=self.gateway,
-            allocations=self.allocations,
-            settled=self.want_claims,
-            closed=self.closed,
-            troubles=self.troubles,
-            boot_id=boot_id,
-            pools=self.own_pools,
-        )
+        self.work = ClaimWork(self._around(boot_id))
         self.traffic = Traffic()
         self.metered = MeteredClaims(self.work.claims, self.held.records.get)
         pods = self.pods = PodResources(thread, root=config.kubelet.root)
@@ -139,6 +127,22 @@ class Parts:
         """Takes note that a reader of verdicts was told of devices."""
         changes = self.care.health.changes
         return lambda names: changes.told(sink, names, trio.current_time())
+
+    def _around(self, boot_id: str) -> Around:
+        """What those who work on claims find around them."""
+        return Around(
+            config=self.config,
+            held=self.held,
+            inquiry=self.inquiry,
+            told=self.told(CLAIM),
+            api=self.gateway,
+            allocations=self.allocations,
+            settled=self.want_claims,
+            closed=self.closed,
+            troubles=self.troubles,
+            boot_id=boot_id,
+            pools=self.own_pools,
+        )
 
     def _dra_door(
         self,

@@ -12,7 +12,7 @@ import trio
 
 from berth.daemon.offering import Offering
 from berth.daemon.parts import Parts
-from berth.dra.history import NodeHistory
+from berth.dra.history import node_history
 from berth.dra.origin import pools_of
 from berth.dra.publisher import Publisher
 from berth.errors import KubeError
@@ -55,7 +55,7 @@ class Publishing:
             choice=self._parts.choice(),
             unseen=self._parts.allocations.unseen,
             told=self._parts.told(SLICE),
-            history=NodeHistory(Folder(self._parts.config.node.state_dir)),
+            history=node_history(Folder(self._parts.config.node.state_dir)),
             kind="profile" if self._parts.config.gpu.partition_type else "",
             near=self._parts.near,
         )

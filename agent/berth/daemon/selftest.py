@@ -16,7 +16,8 @@ from typing import Final, Protocol
 
 import berth
 from berth.errors import HostError
-from berth.node.records.document import DamagedRecord, claim_from_bytes, given_from_bytes
+from berth.model.envelope import Damaged
+from berth.node.records.document import claim_from_bytes, given_from_bytes
 from berth.runtime.files import list_names, read_file
 
 
@@ -68,5 +69,5 @@ def read_state(folder: Path) -> None:
         for name in list_names(folder / kind, suffix=".json"):
             path = folder / kind / name
             # What is damaged is set aside at the start, which goes on.
-            with contextlib.suppress(DamagedRecord, HostError):
+            with contextlib.suppress(Damaged, HostError):
                 read(read_file(path) or b"", where=str(path))

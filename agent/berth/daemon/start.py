@@ -19,9 +19,9 @@ from berth.config.load import CONFIG
 from berth.control import FOLDER
 from berth.daemon.configfile import ConfigFile, read_config
 from berth.daemon.service import Daemon
-from berth.errors import BerthError, Faults
+from berth.errors import BerthError, Faults, HostError
 from berth.runtime.asyncthread import open_asyncio_thread
-from berth.runtime.files import make_folder
+from berth.runtime.files import make_folder, sweep_temporaries
 from berth.runtime.grpcbridge import protobuf_fault
 from berth.runtime.inotify import open_inotify
 from berth.runtime.lock import hold_lock
@@ -130,6 +130,7 @@ def _serve(file: ConfigFile) -> int:
     make_folder(state_dir)
     make_folder(runtime_folder(environ))
     with hold_lock(state_dir):
+        _sweep(state_dir)
         try:
             trio.run(_run, file, environ)
         except BaseExceptionGroup as group:
@@ -138,6 +139,14 @@ def _serve(file: ConfigFile) -> int:
                 raise
             raise _first(faults) from group
     return 0
+
+
+def _sweep(state_dir: Path) -> None:
+    """Take away what writes of the life before left, while nobody writes there."""
+    try:
+        sweep_temporaries(state_dir)
+    except HostError as error:
+        _log.warning("leftovers of interrupted writes stay", reason=error)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

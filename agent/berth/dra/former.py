@@ -32,13 +32,13 @@ async def remove_former(api: KubeApi, *, driver: str, node: str, history: NodeHi
 
     Tries again while the server fails; ends when all is done or refused for good.
     """
-    names = set(await history.read())
+    names = set(await history.read() or ())
     if names != {node}:
-        await history.write({*names, node})
+        await history.write_or_note(frozenset({*names, node}))
     for former in sorted(names - {node}):
         if await _remove(api, SliceQuery(driver=driver, node_name=former)):
             names.discard(former)
-            await history.write({*names, node})
+            await history.write_or_note(frozenset({*names, node}))
 
 
 async def _remove(api: KubeApi, query: SliceQuery) -> bool:

@@ -1,72 +1,42 @@
 """The node names under which this machine published, so that a renamed node leaves nothing behind.
 
-One small file in the state folder. Nothing depends on it but the clean-up, so a file that cannot
-be used is set aside, and a state folder that cannot be written costs a warning.
+One small file in the state folder. Nothing depends on it but the clean-up.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeAlias
 
-from berth.errors import HostError
+from berth.model.envelope import Damaged, opened
 from berth.runtime.files import Folder
-from berth.runtime.logs import get_log
+from berth.runtime.statefile import StateFile
 
 FILE: Final = "node.json"
 SCHEMA: Final = 1
 
-_LIMIT: Final = 64 * 1024
-_log = get_log(__name__)
+NodeHistory: TypeAlias = StateFile[frozenset[str]]
+"""The names on disk."""
 
 
-class NodeHistory:
-    """The names on disk.
-
-    Args:
-        folder: The state folder.
-    """
-
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
-
-    async def read(self) -> tuple[str, ...]:
-        """Give the names, sorted; none when there is no usable file."""
-        try:
-            data = await self._folder.read(FILE, limit=_LIMIT)
-            names = () if data is None else _parse(data)
-            if names is None:
-                aside = await self._folder.quarantine(FILE)
-                _log.warning(
-                    "names of former nodes are unreadable, their slices may stay",
-                    path=self._folder.path / FILE,
-                    kept_as=aside,
-                )
-                names = ()
-        except HostError as error:
-            _log.warning("names of former nodes are lost, their slices may stay", reason=error)
-            return ()
-        return names
-
-    async def write(self, names: Iterable[str]) -> None:
-        """Put these names in the place of the last ones."""
-        text = json.dumps({"schema": SCHEMA, "names": sorted(names)})
-        try:
-            await self._folder.make()
-            await self._folder.write(FILE, text.encode())
-        except HostError as error:
-            _log.warning("the node's name is not noted down", reason=error)
+def node_history(folder: Folder) -> NodeHistory:
+    """The names that are kept in the state folder."""
+    return StateFile(
+        folder,
+        FILE,
+        to_bytes=_to_bytes,
+        from_bytes=_from_bytes,
+        lost="names of former nodes are lost, their slices may stay",
+        unwritten="the node's name is not noted down",
+    )
 
 
-def _parse(data: bytes) -> tuple[str, ...] | None:
-    try:
-        value = json.loads(data)
-    except ValueError:
-        return None
-    if not isinstance(value, dict) or value.get("schema") != SCHEMA:
-        return None
-    names = value.get("names")
+def _to_bytes(names: frozenset[str]) -> bytes:
+    return json.dumps({"schema": SCHEMA, "names": sorted(names)}).encode()
+
+
+def _from_bytes(content: bytes, /, *, where: str) -> frozenset[str]:
+    names = opened(content, schema=SCHEMA, where=where).get("names")
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-        return None
-    return tuple(sorted(names))
+        raise Damaged(where, "has no list of names")
+    return frozenset(names)

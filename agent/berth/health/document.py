@@ -18,10 +18,9 @@ from typing import Final
 
 import attrs
 
-from berth.errors import StateError
 from berth.health.course import Cause, Course, Flapping, Moment
 from berth.health.finding import OPERATOR, Finding, Severity, cut
-from berth.model import jsontext
+from berth.model.envelope import opened
 from berth.model.names import is_dns_label
 from berth.model.structure import Misfit, from_json, to_json
 
@@ -99,15 +98,7 @@ def from_bytes(content: bytes, *, where: str) -> KeptCourses:
     Raises:
         StateError: It is none, or one of a newer program.
     """
-    try:
-        document = jsontext.loads(content)
-    except ValueError as error:
-        raise StateError(where, f"is no JSON ({error})") from error
-    schema = document.get("schema") if isinstance(document, dict) else None
-    if type(schema) is not int or schema < 1:
-        raise StateError(where, "has no schema number that was ever used")
-    if schema > SCHEMA:
-        raise StateError(where, f"has schema {schema}", rule=f"this program reads up to {SCHEMA}")
+    document = opened(content, schema=SCHEMA, where=where)
     kept = from_json(KeptCourses, document.get("health"), where=f"{where}: health")
     for course in kept.courses:
         for cause in course.causes:

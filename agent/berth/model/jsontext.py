@@ -39,7 +39,7 @@ def loads(text: str | bytes) -> Any:
             infinity, which JSON lacks.
     """
     try:
-        return json.loads(whole(text), object_pairs_hook=_object, parse_constant=_refuse)
+        return json.loads(whole(text), object_pairs_hook=_object, parse_constant=refuse)
     except RecursionError as error:
         raise ValueError("nested too deep") from error
 
@@ -68,5 +68,10 @@ def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
     return result
 
 
-def _refuse(word: str) -> float:
+def refuse(word: str) -> float:
+    """What ``NaN`` and the infinities are, as ``parse_constant``: they are none of JSON's.
+
+    Raises:
+        ValueError: Always.
+    """
     raise ValueError(f"{word} is not JSON")

@@ -320,6 +320,14 @@ class Folder:
         self.quarantined.add()
         return aside
 
+    async def set_aside(self, name: str) -> str:
+        """As `quarantine`; says for the journal where the file is now, also when it had to stay."""
+        try:
+            return f"kept as {await self.quarantine(name)}"
+        except HostError as error:
+            # On a read-only disk the daemon runs on all the same; the next start tries again.
+            return f"left where it is, since {error}"
+
     async def sweep(self) -> tuple[Path, ...]:
         """Remove what interrupted writes left; see `sweep_temporaries`."""
         return await run_in_thread("files", sweep_temporaries, self.path)

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from berth.dra.health import HealthStreams
-from berth.dra.history import NodeHistory
+from berth.dra.history import node_history
 from berth.dra.nodename import NodeChoice
 from berth.dra.plugin import DraPlugin
 from berth.dra.publisher import Publisher
@@ -149,7 +149,7 @@ def open_door(thread: AsyncioThread, inotify: Inotify, folder: Path) -> OpenDoor
             driver=DRIVER,
             inventory=inventory,
             choice=NodeChoice(name="worker-7"),
-            history=NodeHistory(Folder(folder / "state")),
+            history=node_history(Folder(folder / "state")),
         )
         plugin = DraPlugin(
             thread=thread,

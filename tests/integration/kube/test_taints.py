@@ -11,7 +11,7 @@ import attrs
 import pytest
 import trio
 
-from berth.dra.history import NodeHistory
+from berth.dra.history import node_history
 from berth.dra.nodename import NodeChoice
 from berth.dra.publisher import Publisher
 from berth.health.taints import Rules
@@ -111,7 +111,7 @@ async def publishing(
         driver="berth.dev",
         inventory=offered.inventory,
         choice=NodeChoice(name="worker-7"),
-        history=NodeHistory(Folder(path)),
+        history=node_history(Folder(path)),
     )
     scene = Scene(server=made, judge=judge)
     async with trio.open_nursery() as nursery:

@@ -67,6 +67,22 @@ def test_stop_that_was_asked_for_ends_with_0(
     assert modes == {"state": 0o700, "run": 0o700}
 
 
+def test_what_an_interrupted_write_left_is_taken_away(
+    config: Path, served: list[ConfigFile], tmp_path: Path
+) -> None:
+    """Each crash in a write to the state folder itself would leave one more file for ever."""
+
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / ".berth-0123.tmp").write_bytes(b"{")
+    (state / "stock.json").write_bytes(b"{}")
+
+    assert start.main(["--config", str(config)]) == 0
+    assert len(served) == 1
+    assert not (state / ".berth-0123.tmp").exists()
+    assert (state / "stock.json").exists()
+
+
 def test_selftest_serves_nothing(config: Path, served: list[ConfigFile], tmp_path: Path) -> None:
     """It reads the file, changes nothing, and says whether the daemon would start."""
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 
 import attrs
 import pytest
 import trio
 from trio.testing import MockClock
 
-from berth.dra.history import NodeHistory
 from berth.dra.nodename import NodeChoice
 from berth.dra.publisher import Publisher
 from berth.errors import KubeError
@@ -19,25 +17,12 @@ from berth.kube.api import Node, ServerVersion
 from berth.kube.slices import Slice
 from berth.model.device import Device
 from berth.model.inventory import Inventory
-from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
 from tests.unit.dra.fakeapi import FakeApi
 from tests.unit.dra.shelf import counter_set, nics, part
+from tests.unit.memoryfile import MemoryFile
 
 DIVIDED = Inventory(devices=(part(0), part(1)), counter_sets=(counter_set(),))
-
-
-class NoHistory(NodeHistory):
-    """Nobody published before."""
-
-    async def read(self) -> tuple[str, ...]:
-        """Give no name."""
-        await trio.lowlevel.checkpoint()
-        return ()
-
-    async def write(self, _: object) -> None:
-        """Keep nothing."""
-        await trio.lowlevel.checkpoint()
 
 
 @attrs.frozen
@@ -89,7 +74,7 @@ def scene() -> Open:
             driver="berth.dev",
             inventory=inventory,
             choice=NodeChoice(name="worker-7"),
-            history=NoHistory(Folder(Path("/nowhere"))),
+            history=MemoryFile(),
             kind=kind,
             unseen=unseen,
             chance=lambda: 0.0,

@@ -1,16 +1,14 @@
 """The publisher by the clock of the test: what is written, how often, and what is left alone."""
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 
 import attrs
 import pytest
 import trio
 from trio.testing import MockClock
 
-from berth.dra.history import NodeHistory
 from berth.dra.nodename import NodeChoice, choose_node
 from berth.dra.publication import PoolState
 from berth.dra.publisher import Publisher
@@ -20,31 +18,13 @@ from berth.kube.api import Node
 from berth.kube.slices import Slice
 from berth.model.device import RETURNING, Capacity, Device, Exclusion, Nic, NicKind
 from berth.model.inventory import Inventory
-from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
 from tests.unit.dra.fakeapi import FakeApi
 from tests.unit.dra.shelf import nic, nics
+from tests.unit.memoryfile import MemoryFile
 
 NODE = "worker-7"
 POOL = f"{NODE}/nic"
-
-
-class MemoryHistory(NodeHistory):
-    """Former names without a disk, whose threads the clock of the test would not wait for."""
-
-    def __init__(self) -> None:
-        super().__init__(Folder(Path("/nowhere")))
-        self.names: tuple[str, ...] = ()
-
-    async def read(self) -> tuple[str, ...]:
-        """Give the names."""
-        await trio.lowlevel.checkpoint()
-        return self.names
-
-    async def write(self, names: Iterable[str]) -> None:
-        """Keep the names."""
-        await trio.lowlevel.checkpoint()
-        self.names = tuple(sorted(names))
 
 
 @attrs.define
@@ -54,7 +34,7 @@ class Scene:
     api: FakeApi
     inventory: Latest[Inventory | None]
     publisher: Publisher
-    history: MemoryHistory
+    history: MemoryFile[frozenset[str]]
 
     def show(self, *devices: Device) -> None:
         """Put another inventory there."""
@@ -76,7 +56,7 @@ Open = Callable[..., AbstractAsyncContextManager[Scene]]
 @pytest.fixture
 def scene() -> Open:
     """Give a way to start publishers of one machine; the server may be that of an earlier one."""
-    history = MemoryHistory()
+    history: MemoryFile[frozenset[str]] = MemoryFile()
 
     @asynccontextmanager
     async def begin(
@@ -567,7 +547,7 @@ async def test_run_removes_the_slices_of_a_renamed_node(
         await trio.sleep(1)
 
         assert {"renamed", "other"} == {item.node_name for item in api.owned()}
-        assert it.history.names == ("renamed",)
+        assert it.history.value == frozenset({"renamed"})
 
 
 async def test_run_warns_once_when_the_former_node_is_out_of_reach(
@@ -591,7 +571,7 @@ async def test_run_warns_once_when_the_former_node_is_out_of_reach(
         assert mine in api.owned()
         assert len(warnings(caplog)) == 1
         assert mine.name in str([getattr(r, "berth_fields", {}) for r in caplog.records])
-        assert it.history.names == ("renamed", NODE)
+        assert it.history.value == frozenset({"renamed", NODE})
 
 
 async def test_run_cleans_up_after_a_former_node_when_the_server_is_back(
@@ -613,7 +593,7 @@ async def test_run_cleans_up_after_a_former_node_when_the_server_is_back(
         await trio.sleep(10)
 
         assert {item.node_name for item in api.owned()} == {"renamed"}
-        assert it.history.names == ("renamed",)
+        assert it.history.value == frozenset({"renamed"})
     async with scene(*nics(2), api=api, choice=NodeChoice(name="renamed", source="t")):
         assert len(warnings(caplog)) == 3
 

@@ -33,7 +33,7 @@ from berth.model.readiness import UNASKED, Answer, ready_type
 from berth.node.claims.allocations import Allocations
 from berth.node.claims.conditions import binding_conditions
 from berth.node.claims.marking import left_out, marked
-from berth.node.claims.resting import Kept, Resting
+from berth.node.claims.resting import RestFile, Resting
 from berth.node.claims.standing import Standing, standing
 from berth.node.claims.status import ClaimStatus, Key, now_text
 from berth.node.claims.unwaited import Asks
@@ -109,7 +109,7 @@ class Waits:
         records: Records,
         demands: Latest[Demands],
         troubles: Troubles,
-        kept: Kept,
+        kept: RestFile,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._resting = Resting(kept)

@@ -45,8 +45,10 @@ from berth.node.inventory.stock import Aside, Events, Monitors
 from berth.node.records.document import KnownGpus, gpus_from_bytes, to_bytes
 from berth.node.records.kept import Kept
 from berth.runtime.backoff import BackOff
+from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
+from berth.runtime.statefile import StateFile
 from berth.runtime.threads import run_in_thread
 
 EARLY_S: Final = 0.5
@@ -146,11 +148,14 @@ class Gpus:
         self._aside = aside
         self._memory: Kept[tuple[Remembered, ...]] = Kept(
             (),
-            folder=folder,
-            name=FILE,
-            what="what NVML said last of each GPU",
-            to_bytes=lambda known: to_bytes(KnownGpus(gpus=known)),
-            from_bytes=lambda content, where: gpus_from_bytes(content, where=where),
+            StateFile(
+                Folder(folder) if folder is not None else None,
+                FILE,
+                to_bytes=lambda known: to_bytes(KnownGpus(gpus=known)),
+                from_bytes=gpus_from_bytes,
+                lost="what NVML said last of each GPU is lost",
+                unwritten="what NVML said last of each GPU is not noted down",
+            ),
         )
         self._lost: tuple[str, ...] = ()
         self._swapped: set[str] = set()

@@ -17,8 +17,10 @@ import trio
 from berth.errors import HostError, StateError
 from berth.host.nvml.session import Session, SessionState
 from berth.node.records.kept import Kept
+from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
+from berth.runtime.statefile import StateFile
 
 PATIENCE_S: Final = 90.0
 """How long library and module have to differ: the session tries once more in between."""
@@ -67,11 +69,14 @@ class Renewal:
         self.due: Latest[str] = Latest("")
         self._tried: Kept[str] = Kept(
             "",
-            folder=folder,
-            name=FILE,
-            what="for which library of the driver berthd was started anew",
-            to_bytes=str.encode,
-            from_bytes=_text,
+            StateFile(
+                Folder(folder) if folder is not None else None,
+                FILE,
+                to_bytes=str.encode,
+                from_bytes=_text,
+                lost="it is lost for which library of the driver berthd was started anew",
+                unwritten="it is not noted down for which library of the driver berthd starts anew",
+            ),
         )
 
     async def follow(self, nvml: Driver) -> None:
@@ -99,7 +104,7 @@ class Renewal:
         self.due.set(found)
 
 
-def _text(content: bytes, where: str) -> str:
+def _text(content: bytes, /, *, where: str) -> str:
     text = content[:_LONGEST].decode(errors="replace").strip()
     if not text.isprintable():
         raise StateError(where, "is no line of text", mend="delete it: it is written anew")

@@ -1,8 +1,7 @@
 """The file of what speaks against devices, read at start and written as it changes.
 
-Evidence goes on without the disk: a file that cannot be read is set aside and costs what it told, a
-disk that refuses is told once and holds nothing up. What an operator asks for is on disk before it
-is done.
+Evidence goes on without the disk: a file that cannot be read costs what it told, a disk that
+refuses holds nothing up. What an operator asks for is on disk before it is done.
 """
 
 from __future__ import annotations
@@ -14,12 +13,13 @@ from typing import Final
 
 import trio
 
-from berth.errors import BerthError, HostError
+from berth.errors import HostError
 from berth.health.course import Course, Moment
 from berth.health.document import from_bytes, kept_of, recalled, same, to_bytes
 from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
+from berth.runtime.statefile import StateFile
 
 NAME: Final = "causes.json"
 
@@ -46,12 +46,19 @@ class HealthFile:
 
     def __init__(self, folder: Path, *, boot_id: str) -> None:
         self._folder = Folder(folder)
+        self._file = StateFile(
+            self._folder,
+            NAME,
+            to_bytes=to_bytes,
+            from_bytes=from_bytes,
+            lost="what spoke against devices is lost",
+            unwritten="what speaks against devices is not noted down, so a restart may forget it",
+        )
         self._boot_id = boot_id
         self._written: dict[str, Course] | None = None
         self._writing = trio.Lock()
         self._wanted = trio.Event()
         self._tries: Latest[int] = Latest(0)
-        self._refused = False
         self._rests = False
 
     @property
@@ -68,17 +75,10 @@ class HealthFile:
         """What the life before left, as far as it still holds."""
         try:
             await self._folder.sweep()
-            content = await self._folder.read(NAME)
         except HostError as error:
-            _log.warning("what spoke against devices is lost", reason=error)
-            return {}
-        if content is None:
-            return {}
-        try:
-            kept = from_bytes(content, where=str(self._folder.path / NAME))
-        except BerthError as error:
-            aside = await self._set_aside()
-            _log.warning("what spoke against devices is lost", reason=error, file=aside)
+            _log.warning("leftovers of interrupted writes stay", reason=error)
+        kept = await self._file.read()
+        if kept is None:
             return {}
         found = recalled(kept, boot_id=self._boot_id, at=at)
         self._written = dict(found) if kept.boot_id == self._boot_id else None
@@ -143,28 +143,14 @@ class HealthFile:
             courses = _speaking(known())
             kept = kept_of(courses, boot_id=self._boot_id, at=at)
             with trio.CancelScope(shield=True):
-                await self._folder.make()
-                await self._folder.write(NAME, to_bytes(kept))
+                await self._file.write(kept)
             self._written = courses
-            self._refused = False
 
     async def _write_or_note(self, known: Callable[[], Mapping[str, Course]], at: Moment) -> None:
-        """Write; a disk that refuses is told once, until it takes something again."""
         try:
             await self.write(known, at)
         except HostError as error:
-            if not self._refused:
-                _log.warning(
-                    "what speaks against devices is not noted down, so a restart may forget it",
-                    reason=error,
-                )
-            self._refused = True
-
-    async def _set_aside(self) -> str:
-        try:
-            return f"kept as {await self._folder.quarantine(NAME)}"
-        except HostError as error:
-            return f"left where it is: {error}"
+            self._file.note(error)
 
 
 def _speaking(courses: Mapping[str, Course]) -> dict[str, Course]:

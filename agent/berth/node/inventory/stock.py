@@ -33,8 +33,10 @@ from berth.model.peripheral import Door, Peripheral
 from berth.node.records.document import memory_from_bytes, to_bytes
 from berth.node.records.kept import Kept
 from berth.runtime.backoff import BackOff
+from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
+from berth.runtime.statefile import StateFile
 from berth.runtime.threads import run_in_thread
 
 P = ParamSpec("P")
@@ -169,11 +171,14 @@ class Stock:
         self._aside = aside
         self._memory = Kept(
             Memory(),
-            folder=folder,
-            name=FILE,
-            what="numbers of devices in their groups",
-            to_bytes=to_bytes,
-            from_bytes=lambda content, where: memory_from_bytes(content, where=where),
+            StateFile(
+                Folder(folder) if folder is not None else None,
+                FILE,
+                to_bytes=to_bytes,
+                from_bytes=memory_from_bytes,
+                lost="numbers of devices in their groups are lost",
+                unwritten="numbers of devices in their groups are not noted down",
+            ),
         )
         self._asked = trio.Event()
 

@@ -1,7 +1,7 @@
 """Records to the bytes of their files and back.
 
-Each file says by a number which program it is for. One of a newer program is refused, since nothing
-may be undone that cannot be read; what is no record of any program is damaged, and set aside.
+A claim of a newer program is refused, since nothing may be undone that cannot be read; what is no
+record of any program is damaged, and set aside.
 
 The form follows from the values' own annotations (`berth.model.structure`), and reading is strict,
 so that a record is never half of what was written.
@@ -14,10 +14,9 @@ from typing import TypeVar
 
 import attrs
 
-from berth.errors import StateError
 from berth.generic.identity import Memory
 from berth.gpu.witness import Remembered
-from berth.model import jsontext
+from berth.model.envelope import Damaged, opened
 from berth.model.structure import Misfit, from_json, to_json
 from berth.nic.record import NicRecord
 from berth.node.records.given import Given
@@ -34,10 +33,6 @@ class KnownGpus:
     gpus: tuple[Remembered, ...]
 
 
-class DamagedRecord(StateError):
-    """A file is no record of any program; it is set aside, unlike one of a newer program."""
-
-
 def to_bytes(record: ClaimRecord | Given | NicRecord | Memory | KnownGpus) -> bytes:
     """The file of a record."""
     document = {"schema": SCHEMA, "record": to_json(record)}
@@ -49,7 +44,7 @@ def claim_from_bytes(content: bytes, *, where: str) -> ClaimRecord:
     """Read a claim's file.
 
     Raises:
-        DamagedRecord: It is not a claim's record.
+        Damaged: It is not a claim's record.
         StateError: It is one of a newer program.
     """
     return claim_of_today(_from_bytes(content, ClaimRecord, where))
@@ -76,21 +71,9 @@ def nic_from_bytes(content: bytes, *, where: str) -> NicRecord:
 
 
 def _from_bytes(content: bytes, kind: type[T], where: str) -> T:
-    try:
-        document = json.loads(jsontext.whole(content.decode()))
-    except (ValueError, RecursionError) as error:
-        raise DamagedRecord(where, f"is no JSON ({type(error).__name__}: {error})") from error
-    schema = document.get("schema") if isinstance(document, dict) else None
-    if type(schema) is not int or schema < 1:
-        raise DamagedRecord(where, "is no record: it has no schema number that was ever used")
-    if schema > SCHEMA:
-        raise StateError(
-            where,
-            f"has schema {schema}",
-            rule=f"this program reads up to {SCHEMA}",
-            mend="install the berthd that wrote it, or unprepare its claim there first",
-        )
+    mend = "install the berthd that wrote it, or unprepare its claim there first"
+    document = opened(content, schema=SCHEMA, where=where, mend=mend)
     try:
         return from_json(kind, document.get("record"), where=f"{where}: record")
     except Misfit as error:
-        raise DamagedRecord(error.where, error.found) from error
+        raise Damaged(error.where, error.found) from error

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import trio
 
 from berth.errors import ClaimError, HostError
-from berth.node.records.document import DamagedRecord
+from berth.model.envelope import Damaged
 from berth.runtime.files import Folder
 from berth.runtime.latest import Latest
 from berth.runtime.logs import get_log
@@ -101,8 +101,8 @@ class Shelf(Generic[T]):
         for name in await self._folder.names(suffix=_SUFFIX, any_kind=True):
             try:
                 await self._read(name)
-            except (DamagedRecord, HostError) as error:
-                found.append(f"{error}; {await self._set_aside(name)}")
+            except (Damaged, HostError) as error:
+                found.append(f"{error}; {await self._folder.set_aside(name)}")
         return tuple(found)
 
     async def _read(self, name: str) -> None:
@@ -113,15 +113,8 @@ class Shelf(Generic[T]):
         record = self._from_bytes(content, where)
         uid = self._uid_of(record)
         if f"{uid}{_SUFFIX}" != name:
-            raise DamagedRecord(where, f"is the record of {uid!r}")
+            raise Damaged(where, f"is the record of {uid!r}")
         self._records[uid] = record
-
-    async def _set_aside(self, name: str) -> str:
-        try:
-            return f"kept as {await self._folder.quarantine(name)}"
-        except HostError as error:
-            # On a read-only disk the daemon runs on all the same; the next start tries again.
-            return f"left where it is, since {error}"
 
     @property
     def folder(self) -> Folder:

@@ -183,9 +183,9 @@ async def test_device_rests_on_over_a_restart(
     before.hear(awaited())
     before.asks.tell(nic_fast_0=DOWN)
     await trio.sleep(61)
-    assert before.kept.until_s == {FAST: before.now_s() + 299}
+    assert before.kept.value == {FAST: before.now_s() + 299}
 
-    scene = Scene(kept=before.kept)
+    scene = Scene(rests=before.kept.value)
     await scene.waits.load()
     assert scene.waits.rests.get() == {FAST}
     (marked,) = (one for one in scene.waits.mark(scene.inventory.get()).devices if one.taints)
@@ -197,7 +197,7 @@ async def test_device_rests_on_over_a_restart(
     assert scene.asks.wanted[WHO] == scene.waits.rests.get() == {FAST}
     scene.asks.tell(nic_fast_0=UP)
     await wait_all_tasks_blocked()
-    assert (scene.waits.rests.get(), scene.kept.until_s) == (frozenset(), {})
+    assert (scene.waits.rests.get(), scene.kept.value) == (frozenset(), {})
     nursery.cancel_scope.cancel()
 
 

@@ -19,6 +19,7 @@ from berth.node.claims.waits import Waits
 from berth.node.views.troubles import Troubles
 from berth.readiness.demands import Demands
 from berth.runtime.latest import Latest
+from tests.unit.memoryfile import MemoryFile
 from tests.unit.node.claimserver import ClaimServer
 from tests.unit.node.hands import Disk, MemoryRecords
 from tests.unit.node.machine import FAST, OTHER, look
@@ -55,33 +56,13 @@ class Asks:
         self.answers.set({**self.answers.get(), **told})
 
 
-class Kept:
-    """A file of what rests, in memory.
-
-    Attributes:
-        until_s: What is in it.
-    """
-
-    def __init__(self, until_s: Mapping[str, float] | None = None) -> None:
-        self.until_s = until_s or {}
-
-    async def read(self, now_s: float) -> Mapping[str, float]:
-        """What is in it; old ones are sorted out by whoever reads the real file."""
-        await trio.lowlevel.checkpoint()
-        assert now_s
-        return self.until_s
-
-    async def write(self, until_s: Mapping[str, float]) -> None:
-        """Replace it."""
-        await trio.lowlevel.checkpoint()
-        self.until_s = until_s
-
-
 class Scene:
     """One node, its claims as the server has them, and what is told of them."""
 
-    def __init__(self, demands: Demands = DEMANDS, *, kept: Kept | None = None) -> None:
-        self.kept = kept or Kept()
+    def __init__(
+        self, demands: Demands = DEMANDS, *, rests: Mapping[str, float] | None = None
+    ) -> None:
+        self.kept: MemoryFile[Mapping[str, float]] = MemoryFile(rests)
         self.server = ClaimServer()
         self.asks = Asks()
         self.judge = Judge()

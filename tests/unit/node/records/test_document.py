@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from berth.errors import StateError
 from berth.model.device import Version
+from berth.model.envelope import Damaged
 from berth.nic.record import NicRecord, Stage
-from berth.node.records.document import DamagedRecord, claim_from_bytes, nic_from_bytes, to_bytes
+from berth.node.records.document import claim_from_bytes, nic_from_bytes, to_bytes
 from berth.node.records.record import SCHEMA, ClaimRecord
 from tests.unit.nic.links import SANDBOX
 from tests.unit.node.claimrecords import NIC, ORIGINALS, RECORD
@@ -81,7 +82,7 @@ def test_nic_round_trip() -> None:
     """A NIC's record alone has a file of the same form."""
 
     assert nic_from_bytes(to_bytes(NIC), where=WHERE) == NIC
-    with pytest.raises(DamagedRecord):
+    with pytest.raises(Damaged):
         nic_from_bytes(to_bytes(RECORD), where=WHERE)
 
 
@@ -100,7 +101,7 @@ def test_file_is_readable_text() -> None:
 def test_random_bytes(content: bytes) -> None:
     """They are damaged, whatever they are."""
 
-    with pytest.raises(DamagedRecord):
+    with pytest.raises(Damaged):
         claim_from_bytes(content, where=WHERE)
 
 
@@ -109,7 +110,7 @@ def test_json_of_another_shape(value: Any) -> None:
     """So is any JSON that is not a record."""
 
     for document in (value, {"schema": SCHEMA, "record": value}):
-        with pytest.raises(DamagedRecord):
+        with pytest.raises(Damaged):
             claim_from_bytes(json.dumps(document).encode(), where=WHERE)
 
 
@@ -119,14 +120,14 @@ def test_cut_file(data: st.DataObject) -> None:
 
     content = to_bytes(RECORD)
     length = data.draw(st.integers(0, len(content) - 2))
-    with pytest.raises(DamagedRecord):
+    with pytest.raises(Damaged):
         claim_from_bytes(content[:length], where=WHERE)
 
 
 def test_deep_nesting() -> None:
     """A file that would exhaust the parser is damaged as well."""
 
-    with pytest.raises(DamagedRecord, match="is no JSON"):
+    with pytest.raises(Damaged, match="is no JSON"):
         claim_from_bytes(b"[" * 200_000, where=WHERE)
 
 
@@ -168,7 +169,7 @@ def changed(path: str, value: Any, *, remove: bool = False) -> bytes:
 def test_value_of_another_type(path: str, value: Any, words: str) -> None:
     """A damaged file is told by the path of its first fault; nothing is guessed into a record."""
 
-    with pytest.raises(DamagedRecord) as caught:
+    with pytest.raises(Damaged) as caught:
         claim_from_bytes(changed(path, value), where=WHERE)
 
     assert str(caught.value).startswith(f"{WHERE}: ")
@@ -181,7 +182,7 @@ def test_missing_values() -> None:
     older = claim_from_bytes(changed("revoked", None, remove=True), where=WHERE)
 
     assert older == RECORD
-    with pytest.raises(DamagedRecord, match=r"record\.boot_id: is missing"):
+    with pytest.raises(Damaged, match=r"record\.boot_id: is missing"):
         claim_from_bytes(changed("boot_id", None, remove=True), where=WHERE)
 
 
@@ -190,7 +191,7 @@ def test_schema_that_never_was(schema: Any) -> None:
     """A file without a number that some program wrote is damaged, not of a newer program."""
 
     content = json.dumps({"schema": schema, "record": {}}).encode()
-    with pytest.raises(DamagedRecord):
+    with pytest.raises(Damaged):
         claim_from_bytes(content, where=WHERE)
 
 
@@ -201,7 +202,7 @@ def test_schema_of_a_newer_program() -> None:
     with pytest.raises(StateError) as caught:
         claim_from_bytes(content, where=WHERE)
 
-    assert not isinstance(caught.value, DamagedRecord)
+    assert not isinstance(caught.value, Damaged)
     assert str(caught.value) == (
         f"{WHERE}: has schema {SCHEMA + 1}: this program reads up to {SCHEMA}; "
         "install the berthd that wrote it, or unprepare its claim there first"

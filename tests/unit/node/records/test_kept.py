@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from berth.errors import HostError
+from berth.errors import HostError, StateError
 from berth.node.records.kept import Kept
+from berth.runtime.files import Folder
+from berth.runtime.statefile import StateFile
 
 NAME = "names.json"
 
@@ -18,19 +20,22 @@ def kept(folder: Path | None) -> Kept[tuple[str, ...]]:
     """One that keeps words."""
     return Kept(
         (),
-        folder=folder,
-        name=NAME,
-        what="words",
-        to_bytes=lambda words: json.dumps(words).encode(),
-        from_bytes=_words,
+        StateFile(
+            Folder(folder) if folder is not None else None,
+            NAME,
+            to_bytes=lambda words: json.dumps(words).encode(),
+            from_bytes=_words,
+            lost="words are lost",
+            unwritten="words are not noted down",
+        ),
     )
 
 
-def _words(content: bytes, where: str) -> tuple[str, ...]:
+def _words(content: bytes, /, *, where: str) -> tuple[str, ...]:
     try:
         return tuple(json.loads(content))
     except ValueError as error:
-        raise HostError(where, "is no JSON") from error
+        raise StateError(where, "is no JSON") from error
 
 
 async def test_value_outlives_the_process(tmp_path: Path) -> None:
@@ -57,7 +62,8 @@ async def test_unreadable_file_is_told_and_learnt_anew(
     await words.recall()
 
     assert words.value == ()
-    assert "what was known is lost" in caplog.text
+    assert (tmp_path / f"{NAME}.bad-1").read_bytes() == b"{"
+    assert "words are lost" in caplog.text
 
 
 async def test_disk_that_refuses_keeps_nothing_from_being_known(
@@ -68,7 +74,7 @@ async def test_disk_that_refuses_keeps_nothing_from_being_known(
     (tmp_path / "state").write_bytes(b"no folder")
     words = kept(tmp_path / "state")
     await words.keep(("a",))
-    assert "what is known is not noted down" in caplog.text
+    assert "words are not noted down" in caplog.text
     with pytest.raises(HostError):
         await words.change(lambda _: ())
 
