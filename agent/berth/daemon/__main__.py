@@ -2,7 +2,7 @@
 
 import sys
 
-from berth.daemon.start import main
+from berth.daemon import main
 
 if __name__ == "__main__":
     sys.exit(main())

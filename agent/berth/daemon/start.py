@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import importlib
-import linecache
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -37,15 +36,13 @@ _log = get_log(__name__)
 
 
 def load_all() -> None:
-    """Load what would be loaded later, and let go of what only loading needed.
+    """Load what would be loaded later.
 
     An upgrade replaces files under a running daemon: what is loaded after it would not fit the
     rest, and costs the first pod its time besides.
     """
     for name in LOADED_LATE:
         importlib.import_module(name)
-    # attrs keeps the source of every method that it made there, about 1 MB.
-    linecache.clearcache()
 
 
 def runtime_folder(environ: Mapping[str, str]) -> Path:

@@ -257,8 +257,9 @@ def refusal(where: str, status: int, data: bytes) -> KubeError:
 
 def _make_http(login: Login, source: str) -> httpx2.AsyncClient:
     uds = login.server.removeprefix("unix://") if login.server.startswith("unix://") else None
+    plain = uds is not None or login.server.startswith("http://")
     transport = httpx2.AsyncHTTPTransport(
-        verify=make_context(login.tls, source=source),
+        verify=make_context(login.tls, source=source, plain=plain),
         trust_env=False,
         limits=_LIMITS,
         proxy=login.proxy or None,

@@ -13,7 +13,7 @@ from berth.errors import KubeError
 from berth.kube.logins import Tls
 
 
-def make_context(tls: Tls, *, source: str) -> ssl.SSLContext:
+def make_context(tls: Tls, *, source: str, plain: bool = False) -> ssl.SSLContext:
     """The context for ``tls``, with the system's CAs when it names none.
 
     Not by ``ssl.create_default_context``: since Python 3.13 that refuses CAs without key
@@ -22,6 +22,8 @@ def make_context(tls: Tls, *, source: str) -> ssl.SSLContext:
     Args:
         tls: What the credentials say.
         source: Where they came from, for messages.
+        plain: The server is reached without TLS. Then the system's CAs stay where they are: some
+            140 of them take 1 MB.
 
     Raises:
         KubeError: The PEM cannot be used, or the key is not the certificate's.
@@ -33,7 +35,7 @@ def make_context(tls: Tls, *, source: str) -> ssl.SSLContext:
             context.verify_mode = ssl.CERT_NONE
         elif tls.ca:
             context.load_verify_locations(cadata=tls.ca.decode("ascii", "ignore"))
-        else:
+        elif not plain:
             context.load_default_certs()
         if tls.certificate:
             _load_chain(context, tls.certificate + b"\n" + tls.key)

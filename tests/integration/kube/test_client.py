@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,23 @@ def answering(data: bytes) -> Callable[[trio.SocketStream], Awaitable[None]]:
         await stream.aclose()
 
     return behave
+
+
+async def test_server_without_tls_needs_no_authorities(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system's own, which take 1 MB, are loaded for a server alone that they may vouch for."""
+
+    loaded: list[ssl.SSLContext] = []
+
+    def note(context: ssl.SSLContext) -> None:
+        loaded.append(context)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", note)
+
+    await bench.client.request(VERSION)
+
+    assert loaded == []
 
 
 @pytest.mark.usefixtures("quick")

@@ -53,6 +53,19 @@ load_all()
 print(json.dumps(sorted(sys.modules)))
 """
 
+_TELL_SOURCES: Final = """
+import contextlib, json, linecache, traceback
+from berth.daemon import main
+with contextlib.suppress(SystemExit):
+    main(["--version"])
+try:
+    main(["--version"])
+except SystemExit as error:
+    text = "".join(traceback.format_exception(error))
+print(json.dumps([name for name in linecache.cache if name.startswith("<")]))
+print(json.dumps("return run(argv)" in text))
+"""
+
 
 @pytest.fixture(scope="module")
 def modules() -> frozenset[str]:
@@ -79,3 +92,19 @@ def test_daemon_loads_nothing_of_the_command(modules: frozenset[str]) -> None:
     foreign = ("rich", "berth.cli", "berth.rehearsal", "pytest")
 
     assert [name for name in modules if name.startswith(foreign)] == []
+
+
+def test_daemon_keeps_no_source_of_generated_code() -> None:
+    """Two megabytes that nobody reads; tracebacks still show the lines of files."""
+
+    told = subprocess.run(
+        [sys.executable, "-c", _TELL_SOURCES],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    _, generated, shows_lines = told.stdout.splitlines()[-3:]
+
+    assert json.loads(generated) == []
+    assert json.loads(shows_lines) is True

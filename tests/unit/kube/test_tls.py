@@ -61,10 +61,21 @@ def test_insecure_is_taken_at_its_word() -> None:
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_NONE, False)
 
 
-def test_without_an_authority_the_systems_are_taken() -> None:
-    """As kubectl does."""
+def test_without_an_authority_the_systems_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As kubectl does; not for a server that is reached without TLS."""
 
-    assert make_context(Tls(), source="/k").verify_mode is ssl.CERT_REQUIRED
+    loaded: list[ssl.SSLContext] = []
+
+    def note(context: ssl.SSLContext) -> None:
+        loaded.append(context)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", note)
+
+    context = make_context(Tls(), source="/k")
+    plain = make_context(Tls(), source="/k", plain=True)
+
+    assert loaded == [context]
+    assert plain.verify_mode is ssl.CERT_REQUIRED
 
 
 def test_pem_of_no_use_is_told_by_its_file(authority: Authority) -> None:
