@@ -16,7 +16,7 @@ Source: NC §5, §6, §8, §10; network.md §4.3, §4.4.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Final
 
 import trio
@@ -215,14 +215,16 @@ class PodHooks:
         Args:
             elsewhere: Sandboxes in which NICs stay.
         """
-        holders = self._of_pod(sandbox)
-        return [record.uid for record in holders if is_lacking(record, sandbox.id, elsewhere)]
+        return _lacking_of(self._of_pod(sandbox), sandbox, elsewhere=elsewhere)
 
     def _of_pod(self, sandbox: Sandbox) -> tuple[NicHolder, ...]:
         """Everything that has NICs for the pod."""
+        return (*self._own_of_pod(sandbox), *self._shares.of_pod(sandbox))
+
+    def _own_of_pod(self, sandbox: Sandbox) -> tuple[NicHolder, ...]:
+        """What is the pod's by its name."""
         asked = self._resources.of_pod(sandbox.uid) if self._resources is not None else ()
-        shared = self._shares.of_pod(sandbox)
-        return (*self._claims.of_pod(sandbox.uid), *shared, *asked)
+        return (*self._claims.of_pod(sandbox.uid), *asked)
 
     def _has_nics(self, sandbox: Sandbox, container: Container) -> bool:
         marked = self._claims.by_marker(sorted(marked_claims(iter(container.env))))
@@ -275,7 +277,13 @@ class PodHooks:
             self._nursery.start_soon(self._living.mark_late)
 
     async def _attach_late(self, sandbox: Sandbox) -> None:
-        """Complete a pod that started while we were away, unless it has been stopped since."""
+        """Complete a pod that started while we were away, unless it has been stopped since.
+
+        Its own NICs come first, whatever is found out about those that others may have too.
+        """
+        own = self._own_of_pod(sandbox)
+        if not await self._complete_late(sandbox, own):
+            return
         doubts = await self._shares.doubts(
             sandbox, limit_s=LATE_ATTACH_S, lives=lambda: sandbox.id in self._older
         )
@@ -286,13 +294,21 @@ class PodHooks:
                 pod=sandbox,
                 reason=error,
             )
-        uids = set(self._lacking(sandbox, elsewhere=self._older.keys())) - doubts.keys()
+        settled = {*doubts, *(record.uid for record in own)}
+        rest = [record for record in self._of_pod(sandbox) if record.uid not in settled]
+        if await self._complete_late(sandbox, rest) and not doubts:
+            self._troubles.forget(sandbox.uid)
+
+    async def _complete_late(self, sandbox: Sandbox, holders: Sequence[NicHolder]) -> bool:
+        """Bring a pod that runs what it lacks of these; whether it lives and lacks none of them."""
         if sandbox.id not in self._older:
-            return
+            return False
+        uids = _lacking_of(holders, sandbox, elsewhere=self._older.keys())
+        if not uids:
+            return True
         try:
-            if uids:
-                self._isolation.require_reach(sandbox, self._of_pod(sandbox))
-                await self._attach(uids, sandbox, limit_s=LATE_ATTACH_S, decision=Decision())
+            self._isolation.require_reach(sandbox, holders)
+            await self._attach(uids, sandbox, limit_s=LATE_ATTACH_S, decision=Decision())
         except BerthError as error:
             self._note(sandbox, error)
             _log.warning(
@@ -300,11 +316,9 @@ class PodHooks:
                 pod=sandbox,
                 reason=error,
             )
-            return
-        if uids:
-            _log.warning("pod had started without its NICs, attached now", pod=sandbox)
-        if not doubts:
-            self._troubles.forget(sandbox.uid)
+            return False
+        _log.warning("pod had started without its NICs, attached now", pod=sandbox)
+        return True
 
     async def _end_older(self, sandbox: Sandbox, ended: trio.Event) -> None:
         try:
@@ -315,3 +329,9 @@ class PodHooks:
             _log.warning("end of an older pod not settled", pod=sandbox, reason=error)
         finally:
             ended.set()
+
+
+def _lacking_of(
+    holders: Iterable[NicHolder], sandbox: Sandbox, *, elsewhere: Collection[str]
+) -> list[str]:
+    return [record.uid for record in holders if is_lacking(record, sandbox.id, elsewhere)]

@@ -62,8 +62,11 @@ class LivingPods:
         if self._resources is None:
             return
         ends_at = trio.current_time() + MARK_LIVING_S
+        by_sandbox: dict[str, list[Container]] = {sandbox.id: [] for sandbox in sandboxes}
+        for container in containers:
+            by_sandbox.get(container.sandbox_id, []).append(container)
         for sandbox in sandboxes:
-            own = [one for one in containers if one.sandbox_id == sandbox.id]
+            own = by_sandbox[sandbox.id]
             try:
                 limit_s = max(0.0, ends_at - trio.current_time())
                 await self._resources.mark(sandbox, own, limit_s=limit_s)

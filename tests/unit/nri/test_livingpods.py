@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,8 +18,12 @@ from berth.nic import execute
 from berth.node.views.troubles import Troubles
 from berth.nri.hooks import PodHooks
 from berth.nri.livingpods import EVERY_S, MARK_LIVING_S
+from berth.nri.session import MAX_OBJECTS
 from tests.unit.node.plugin.test_resourcepods import Bench, marked
 from tests.unit.nri.test_hooks import NETNS, Ending, FakeClaims, wait_until
+
+BUSY_S = 4.0
+"""Time of the processor that is far from what each with each would take."""
 
 
 @attrs.define
@@ -142,3 +147,16 @@ async def test_pod_that_ends_before_kubelet_speaks_is_asked_about_no_more(
     await trio.sleep(200)
     assert len(scene.bench.kubelet.asked) == asked
     assert scene.troubles.all() == ()
+
+
+async def test_synchronize_of_as_many_as_a_session_takes_holds_nobody_up(scene: Scene) -> None:
+    """The rest of the daemon waits for as long as they are sorted."""
+
+    number = MAX_OBJECTS // 4
+    many = [attrs.evolve(scene.sandboxes[0], id=f"many-{n}", uid=f"m{n}") for n in range(number)]
+    bare = [Container(id=f"c-{n}", sandbox_id=f"many-{n}") for n in range(number)]
+    await scene.bind()
+    began_s = time.thread_time()
+    await scene.hooks.synchronize(many, bare)
+
+    assert time.thread_time() - began_s < BUSY_S

@@ -17,7 +17,7 @@ from berth.nic.record import Stage
 from berth.node.claims.sharers import Sharers
 from berth.node.views.troubles import Troubles
 from berth.nri.hooks import LATE_ATTACH_S, PodHooks
-from berth.nri.shares import LATE_QUESTIONS
+from berth.nri.shares import LATE_QUESTIONS, LEARN_PART
 from tests.unit.node.claims.test_sharers import ABSENT, GROUP, USES, OwnKubelet
 from tests.unit.node.claimserver import ClaimServer, refused
 from tests.unit.node.views.scenes import CLAIM, POD, SANDBOX, claim_record, nic_record
@@ -382,12 +382,50 @@ async def test_pods_that_run_and_of_which_nobody_tells_keep_their_own_nics(
     assert "perhaps without a NIC that others share" in caplog.text
 
 
+async def test_own_nic_of_a_pod_that_runs_waits_for_no_answer_about_others(
+    hooks: PodHooks, claims: FakeClaims, telling: Telling, sandbox: Sandbox
+) -> None:
+    """The API server hangs, and a few are asked about at a time: the last would wait minutes."""
+
+    own = attrs.evolve(CLAIM, name="own", uid="uid-of-own")
+    user = Consumer(resource="pods", name="one", uid="u1")
+    claims.records[own.uid] = claim_record(nic_record(Stage.STAGED), claim=own, consumers=(user,))
+    telling.kubelet.answer = ABSENT
+    telling.server.hangs.add("pod_claims")
+
+    await hooks.synchronize([other_of(sandbox), sandbox], [])
+    with trio.fail_after(LATE_ATTACH_S * LEARN_PART / 2):
+        await wait_until(lambda: bool(claims.attached))
+
+    assert [(uids, where) for uids, where, _ in claims.attached] == [((own.uid,), "s1")]
+
+
+async def test_own_nic_of_a_pod_that_runs_comes_whoever_has_the_one_that_others_share(
+    hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox, troubles: Troubles
+) -> None:
+    """Of two pods of a group that started while we were away, one has that; both have their own."""
+
+    for name, uid in PODS.items():
+        own = attrs.evolve(CLAIM, name=f"own-{name}", uid=f"uid-of-{name}")
+        user = Consumer(resource="pods", name=name, uid=uid)
+        record = claim_record(nic_record(Stage.STAGED), claim=own, consumers=(user,))
+        claims.records[own.uid] = record
+    claims.answer = refused(0)
+
+    await hooks.synchronize([sandbox, other_of(sandbox)], [])
+    await wait_until(lambda: troubles.all() != ())
+    brought = {(uid, where) for uids, where, _ in claims.attached for uid in uids}
+
+    assert {("uid-of-one", "s1"), ("uid-of-two", "s2")} < brought
+    assert len([uid for uid, _ in brought if uid == CLAIM.uid]) == 1
+
+
 async def test_nic_stays_with_the_first_of_two_pods_that_started_while_we_were_away(
     hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox, troubles: Troubles
 ) -> None:
     """Both are asked about before either has it."""
 
-    claims.answer = claims.records[CLAIM.uid]
+    claims.answer = refused(0)
 
     await hooks.synchronize([sandbox, other_of(sandbox)], [])
     await wait_until(lambda: troubles.all() != ())
@@ -416,11 +454,11 @@ async def test_nic_stays_with_the_pod_that_came_while_a_late_one_was_asked_about
     await hooks.run_pod_sandbox(sandbox, turn())
     claims.answer = claims.records[CLAIM.uid]
     heard.set()
-    await wait_until(lambda: len(claims.attached) == 2)
+    await wait_until(lambda: troubles.all() != ())
 
-    assert [(uids, where) for uids, where, _ in claims.attached] == [
-        ((CLAIM.uid,), "s1"),
-        ((own.uid,), "s2"),
+    assert sorted((where, uids) for uids, where, _ in claims.attached) == [
+        ("s1", (CLAIM.uid,)),
+        ("s2", (own.uid,)),
     ]
     (trouble,) = troubles.all()
     assert (trouble.pod, "is used by pod default/one" in trouble.text) == ("default/two", True)

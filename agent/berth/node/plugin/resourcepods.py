@@ -220,7 +220,10 @@ class ResourcePods:
         for one in sorted(self._strange(sandbox, has.units), key=lambda one: not _is_named(one)):
             async with self._given.lock(one.uid):
                 known = self._given.get(one.uid)
-                if known is not None and known.prepared and not known.revoked:
+                if known is None or not known.prepared or known.revoked:
+                    continue
+                # Asked about twice at once, a pod has had it from the other question by now.
+                if not known.serves_pod(sandbox.uid):
                     _require_home(known)
                     await self._given.put(self._of(known, sandbox, has))
 

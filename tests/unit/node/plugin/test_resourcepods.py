@@ -134,6 +134,22 @@ async def test_pod_has_what_kubelet_says(bench: Bench) -> None:
     assert bench.pods.of_pod(OTHER.uid) == ()
 
 
+@pytest.mark.parametrize("name", ["", "lan"])
+async def test_pod_that_is_asked_about_twice_at_once_keeps_the_names_of_its_nics(
+    bench: Bench, name: str
+) -> None:
+    """By its container's hook, and by the task that asks late: it is in its own way nowhere."""
+
+    await bench.give(0, name=name)
+    await bench.give(1)
+    bench.has("user", "modem-0", "modem-1")
+    async with trio.open_nursery() as both:
+        for _ in range(2):
+            both.start_soon(bench.pods.mark, POD, [marked(POD, "modem-0", "modem-1")])
+
+    assert bench.names() == (["lan", "net1"] if name else ["net1", "net2"])
+
+
 async def test_nic_that_waits_is_not_the_nic_of_a_pod_without_a_uid(bench: Bench) -> None:
     """A runtime may know no more of a sandbox than its id."""
 
