@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Container as Ids
 from typing import Final
 
+import attrs
 import trio
 
 from berth.errors import BerthError
@@ -27,9 +28,19 @@ EVERY_S: Final = 2.0
 """How long after that it is asked again, and again; and the limit of each such question."""
 
 LATE_MARK_S: Final = 20.0
-"""How long that is done: what is not known then is learnt by the pod's next container."""
+"""How long that is done, however many they are: what is not known then is learnt by the pod's next
+container."""
 
 _log = get_log(__name__)
+
+
+@attrs.frozen
+class _Unmarked:
+    """A pod of which kubelet did not say what it has, and what it said instead."""
+
+    sandbox: Sandbox
+    containers: Sequence[Container]
+    error: BerthError
 
 
 class LivingPods:
@@ -54,7 +65,7 @@ class LivingPods:
         self._note = note
         self._there = there
         self._attach = attach
-        self._unmarked: list[tuple[Sandbox, Sequence[Container]]] = []
+        self._unmarked: list[_Unmarked] = []
 
     async def mark(self, sandboxes: Sequence[Sandbox], containers: Sequence[Container]) -> None:
         """Learn what can be learnt now; what fails is left for `mark_late`."""
@@ -70,34 +81,33 @@ class LivingPods:
             try:
                 limit_s = max(0.0, ends_at - trio.current_time())
                 await self._resources.mark(sandbox, own, limit_s=limit_s)
-            except BerthError:
-                self._unmarked.append((sandbox, own))
+            except BerthError as error:
+                self._unmarked.append(_Unmarked(sandbox, own, error))
 
     async def mark_late(self) -> None:
         """Learn the rest, one pod after the other; what fails to the end is told."""
         unmarked, self._unmarked = self._unmarked, []
         ends_at = trio.current_time() + LATE_MARK_S
-        while unmarked:
+        while unmarked and trio.current_time() < ends_at:
             await trio.sleep(EVERY_S)
-            is_last = trio.current_time() >= ends_at
-            unmarked = [
-                (sandbox, containers)
-                for sandbox, containers in unmarked
-                if not await self._is_settled(sandbox, containers, is_last=is_last)
-            ]
+            tried = [await self._mark_late(one, ends_at) for one in unmarked]
+            unmarked = [one for one in tried if one is not None]
+        for one in unmarked:
+            if one.sandbox.id in self._there():
+                self._note(one.sandbox, one.error)
+                reason = one.error
+                _log.warning("not known what a running pod has", pod=one.sandbox, reason=reason)
 
-    async def _is_settled(
-        self, sandbox: Sandbox, containers: Sequence[Container], *, is_last: bool
-    ) -> bool:
-        """Try it once more."""
-        if self._resources is None or sandbox.id not in self._there():
-            return True
+    async def _mark_late(self, one: _Unmarked, ends_at: float) -> _Unmarked | None:
+        """Try it once more while there is time; ``None`` when nothing is left to do."""
+        if self._resources is None or one.sandbox.id not in self._there():
+            return None
+        limit_s = min(EVERY_S, ends_at - trio.current_time())
+        if limit_s <= 0:
+            return one
         try:
-            await self._resources.mark(sandbox, containers, limit_s=EVERY_S)
+            await self._resources.mark(one.sandbox, one.containers, limit_s=limit_s)
         except BerthError as error:
-            if is_last:
-                self._note(sandbox, error)
-                _log.warning("not known what a running pod has", pod=sandbox, reason=error)
-            return is_last
-        await self._attach(sandbox)
-        return True
+            return attrs.evolve(one, error=error)
+        await self._attach(one.sandbox)
+        return None

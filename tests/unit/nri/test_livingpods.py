@@ -16,7 +16,7 @@ from berth.model.pod import Container, Sandbox
 from berth.nic import execute
 from berth.node.views.troubles import Troubles
 from berth.nri.hooks import PodHooks
-from berth.nri.livingpods import EVERY_S, MARK_LIVING_S
+from berth.nri.livingpods import EVERY_S, LATE_MARK_S, MARK_LIVING_S
 from tests.unit.node.plugin.test_resourcepods import Bench, marked
 from tests.unit.nri.test_hooks import NETNS, Ending, FakeClaims, wait_until
 
@@ -117,10 +117,16 @@ async def test_pod_of_which_kubelet_stays_silent_is_told_of(
     """And asked about no more: its next container is."""
 
     scene.bench.kubelet.hangs = True
+    # Each question takes its whole limit.
+    many = [attrs.evolve(scene.sandboxes[0], id=f"many-{n}", uid=f"m{n}") for n in range(50)]
+    scene.sandboxes += many
+    scene.containers += [
+        attrs.evolve(scene.containers[0], id=f"of-{one.id}", sandbox_id=one.id) for one in many
+    ]
     await scene.hooks.synchronize(scene.sandboxes, scene.containers)
-    await trio.sleep(100)
+    await trio.sleep(LATE_MARK_S + EVERY_S)
     asked = len(scene.bench.kubelet.asked)
-    await trio.sleep(100)
+    await trio.sleep(200)
 
     assert len(scene.bench.kubelet.asked) == asked
     troubles = scene.troubles.all()
