@@ -31,7 +31,7 @@ from berth.errors import HostError, RemoteProtocolError
 from berth.runtime.backoff import BackOff
 from berth.runtime.inotify import Inotify, open_inotify
 from berth.runtime.sockets import wait_socket, watch_inode
-from tests.descriptors import open_descriptors
+from tests.descriptors import inotify_watches, open_descriptors
 
 LIMIT_S = 20.0
 
@@ -158,6 +158,8 @@ async def test_answers_when_a_thousand_ask(folder: Path) -> None:
             answered.append(json.loads(data.splitlines()[1])["said"])
 
     async with serving(folder):
+        while not inotify_watches():  # noqa: ASYNC110 - a thread opens it, after the start
+            await trio.sleep(0.01)
         before = len(open_descriptors())
         async with trio.open_nursery() as nursery:
             for number in range(1000):
