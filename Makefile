@@ -23,8 +23,8 @@ check: setup ## lint, types, layers, spelling, generated files
 compiler: setup
 	@tools/compiler
 
-# A unit test touches nothing but its own folder, so these share the two cores. The others could as
-# well, but gain nothing by it: 153 s in two processes, 143 s in one.
+# A unit test touches nothing but its own folder, so these share the two cores, and slow ones wait a
+# lot. The rest could as well, but gain nothing by it: 153 s in two processes, 143 s in one.
 test-unit: compiler ## the tests of pure parts and of single libraries
 	$(BIN)/pytest -n 2 tests/unit -m 'not slow'
 
@@ -34,7 +34,7 @@ test-integration: compiler ## those on this machine's kernel that need neither a
 test-fast: test-unit test-integration ## both of these
 
 test-slow: compiler ## those that need minutes, but no cluster
-	$(BIN)/pytest tests/unit tests/integration -m 'slow and not cluster'
+	$(BIN)/pytest -n 2 --dist loadfile tests/unit tests/integration -m 'slow and not cluster'
 
 cluster: compiler ## the tests on a real control plane, real kubelets and containerds
 	$(BIN)/pytest tests/cluster tests/integration -m 'cluster and not outage'

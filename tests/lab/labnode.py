@@ -243,9 +243,13 @@ class LabNode:
         return set(self.run("ls", "/sys/class/net").split())
 
     def namespaces(self) -> list[Object]:
-        """The network namespaces that the host has a number for: each of a pod, while it lives."""
+        """The network namespaces that the host has a number for: each of a pod, while it lives.
+
+        Not its own, which is given one too when a function is pulled out that was in a pod.
+        """
         found: list[Object] = json.loads(self.ip("-j", "netns", "list-id") or "[]")
-        return found
+        own = self.run("lsns", "-n", "-t", "net", "-p", "1", "-o", "NETNSID").strip()
+        return [each for each in found if str(each["nsid"]) != own]
 
     def tidy(self) -> None:
         """Take away what a test brought: our daemon's life and files, VFs, addresses outside."""
