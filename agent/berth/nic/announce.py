@@ -2,19 +2,22 @@
 
 The kernel tells the network of an address when the link comes up with carrier. Where carrier comes
 later it tells nothing, and neighbors keep what they knew; setting the link's hardware address to
-what it is makes the kernel tell it then, in both families. No packet socket is needed.
+what it is makes the kernel tell it then, in both families. No packet socket is needed. The kernel
+forgets the link's neighbors with that, permanent ones too, so these are put back.
 
 Source: ``inetdev_event`` in Linux ``net/ipv4/devinet.c``, ``ndisc_netdev_event`` in
-``net/ipv6/ndisc.c``; tried on 6.12 and 6.18.
+``net/ipv6/ndisc.c``, ``neigh_changeaddr`` in ``net/core/neighbour.c``; tried on 6.12 and 6.18.
 """
 
 from __future__ import annotations
 
 import attrs
 
+from berth.host.netlink.link import Link
 from berth.host.netlink.linkrequest import LinkChange, set_link
+from berth.host.netlink.rtnl import Rtnl
 from berth.host.netlink.socket import Sender, send_now
-from berth.nic.execute import open_namespaces
+from berth.nic.execute import open_namespaces, put_neighbor
 from berth.nic.identity import find_in_pod
 from berth.nic.record import NicRecord
 
@@ -56,8 +59,7 @@ def look_after(record: NicRecord, *, send: Sender = send_now) -> Sight | None:
             return None
         addresses = spaces.pod.addresses(index=link.index)
         if link.carrier and not record.carrier and record.config.announce:
-            change = LinkChange(mac=link.mac)
-            spaces.pod.apply(set_link(link.index, change, label=link.name))
+            _announce(spaces.pod, link)
         return Sight(
             nsid=spaces.home.ensure_nsid(spaces.pod_fd),
             index=link.index,
@@ -65,6 +67,14 @@ def look_after(record: NicRecord, *, send: Sender = send_now) -> Sight | None:
             tentative=any(a.tentative and not a.dad_failed for a in addresses),
             duplicates=tuple(str(a.ip) for a in addresses if a.dad_failed),
         )
+
+
+def _announce(pod: Rtnl, link: Link) -> None:
+    """Have the kernel tell the network of the link's addresses."""
+    wanted = [one for one in pod.neighbors(index=link.index) if one.permanent]
+    pod.apply(set_link(link.index, LinkChange(mac=link.mac), label=link.name))
+    for neighbor in wanted:
+        put_neighbor(pod, neighbor)
 
 
 def waits_for_carrier(record: NicRecord) -> bool:

@@ -67,6 +67,32 @@ async def test_late_carrier_is_announced(bed: Bed, node: Node, ear: trio.socket.
     assert node.noticed == ["u1"]
 
 
+async def test_neighbors_outlast_the_announcement(
+    bed: Bed, node: Node, ear: trio.socket.SocketType
+) -> None:
+    """The kernel forgets a link's neighbors with it: the claim's and the pod's own are there."""
+
+    pod = bed.pod()
+    mac = "02:00:00:00:00:0a"
+    async with node.running():
+        await node.prepared(
+            "u1",
+            pod,
+            "v0",
+            addresses=[{"address": "192.0.2.5/24"}],
+            neighbors=[{"address": "192.0.2.10", "hardwareAddr": mac}],
+        )
+        await node.attach(pod, "u1")
+        pod.netns.ip("neigh", "add", "2001:db8::a", "lladdr", mac, "dev", "net-v0")
+        bed.home.ip("link", "set", "v0p", "up")
+        await listen(ear, {"192.0.2.5"})
+        await node.until(lambda: bool(node.nic("u1").carrier))
+
+    kept = pod.netns.ip_json("neigh", "show", "nud", "permanent")
+    found = {each["dst"]: each["lladdr"] for each in kept}
+    assert found == {"192.0.2.10": mac, "2001:db8::a": mac}
+
+
 async def test_late_carrier_when_events_of_pods_are_not_heard(
     bed: Bed, node: Node, ear: trio.socket.SocketType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
