@@ -19,6 +19,7 @@ from tests.lab.labsite import LabSite
 
 MINUTES = int(os.environ.get("BERTH_BENCH_MINUTES", "10"))
 PODS = int(os.environ.get("BERTH_BENCH_PODS", "50"))
+TENTH = max(1, PODS // 10)
 SETTLE_S = 30.0
 """What the start, or the last pod, began has come to rest."""
 HOME_S = 60.0
@@ -79,7 +80,7 @@ def test_one_pod_after_the_other(report: Report, vf: LabSite) -> None:
     at_home = vf.home(VF)
     vf.template("vf", config=[nic_config(addresses=[{"address": "192.0.2.10/24"}])])
     before, starts, ends = settled(vf), [], []
-    first = before
+    first, course = before, []
     for number in range(PODS + 1):
         began = time.perf_counter()
         pod = vf.run(f"pod{number}", templates=["vf"])
@@ -91,6 +92,8 @@ def test_one_pod_after_the_other(report: Report, vf: LabSite) -> None:
         ends.append(time.perf_counter() - began)
         if number == 0:
             first = settled(vf)
+        elif number % TENTH == 0:
+            course.append(cost(vf.node).rss_mb - before.rss_mb)
     after = settled(vf)
     assert after.pid == before.pid
 
@@ -116,7 +119,7 @@ def test_one_pod_after_the_other(report: Report, vf: LabSite) -> None:
             unit="MB",
             samples=(after.rss_mb - before.rss_mb,),
             aims=(Aim(of=SOLE, most=2.0),),
-            note=f"of {before.rss_mb:.1f} MB before; {first.rss_mb - before.rss_mb:.1f} MB of it "
-            "came with the first pod",
+            note=f"of {before.rss_mb:.1f} MB before; {first.rss_mb - before.rss_mb:.1f} with the "
+            f"first pod, then, each {TENTH} pods: {', '.join(f'{grown:.1f}' for grown in course)}",
         )
     )
