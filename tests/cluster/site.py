@@ -32,6 +32,8 @@ match = { name = ["nic0", "nic1", "nic2"] }
 """Settings that offer every NIC of up to three, each for one pod."""
 METADATA = "/var/run/kubernetes.io/dra-device-attributes"
 LIMIT_S = 30.0
+PING_S = 60.0
+"""An emulated VF was seen to need 7 s to its carrier, once its PF had come home."""
 
 
 class Daemon(Protocol):
@@ -214,8 +216,19 @@ class Peer:
         return self
 
     def ping(self, address: str) -> None:
-        """Reach an address through this link; it may come up only now."""
-        self._run("busybox", "ping", "-I", self.link, "-c", "1", "-w", "10", address)
+        """Reach an address through this link; either end may come up only now.
+
+        One packet after the other: what is sent before is lost, and nobody sends it again.
+        """
+        end = time.monotonic() + PING_S
+        while True:
+            try:
+                self._run("busybox", "ping", "-I", self.link, "-c", "1", "-W", "1", address)
+            except HostError:
+                if time.monotonic() >= end:
+                    raise
+            else:
+                return
 
     def remember(self, address: str, mac: str) -> None:
         """Know an address as that MAC's, as a neighbor does that has spoken with it."""
