@@ -18,12 +18,15 @@ class Cost:
     Attributes:
         pid: Its process; figures of two processes say nothing beside each other.
         rss_mb: Resident memory, shared pages included.
+        own_mb: What of it no file backs: a leak is there. Pages of programs come one by one, as
+            they are run for the first time since the machine was on.
         cpu_s: Processor time so far, in itself and in the kernel.
         files: Open files.
     """
 
     pid: int
     rss_mb: float
+    own_mb: float
     cpu_s: float
     threads: int
     files: int
@@ -38,6 +41,7 @@ def cost(node: LabNode) -> Cost:
     return Cost(
         pid=int(pid),
         rss_mb=int(told["VmRSS"][0]) / 1024,
+        own_mb=int(told["RssAnon"][0]) / 1024,
         cpu_s=(int(user) + int(system)) / int(ticks_a_second),
         threads=int(told["Threads"][0]),
         files=int(files),
