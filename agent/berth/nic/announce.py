@@ -15,8 +15,6 @@ Source: ``inetdev_event`` in Linux ``net/ipv4/devinet.c``, ``ndisc_netdev_event`
 
 from __future__ import annotations
 
-import contextlib
-
 import attrs
 
 from berth.errors import HostError
@@ -76,24 +74,25 @@ def look_after(record: NicRecord, *, send: Sender = send_now) -> Sight | None:
         )
 
 
-def told(record: NicRecord, pod: Rtnl) -> NicRecord:
-    """The NIC, just attached and up, once the network has been told of its addresses.
+def is_told(record: NicRecord, pod: Rtnl) -> bool:
+    """Whether the network knows the addresses of a NIC that has just come up in the pod, if it may.
 
     A device's carrier comes by its driver, a moment after "up": what the kernel sent then is lost,
-    though it has carrier by now. Of virtual links it is there at once.
+    so it is made to send it again. Of virtual links the carrier is there at once.
 
     Returns:
-        Without carrier where nothing can be sent yet, so that it is announced later.
+        False where nothing can be sent yet: it is to be announced later.
+
+    Raises:
+        HostError: The kernel does not take back a neighbor.
     """
-    if not (record.parent_device and record.carrier and _is_announced(record)):
-        return record
+    if not record.parent_device or not _is_announced(record):
+        return True
     link = pod.link(index=record.pod_index)
     if link is None or not _sends(link):
-        return attrs.evolve(record, carrier=False)
-    # A driver that takes no address leaves it at what the kernel sent.
-    with contextlib.suppress(HostError):
-        _announce(pod, link)
-    return record
+        return False
+    _announce(pod, link, strict=False)
+    return True
 
 
 def _sends(link: Link) -> bool:
@@ -101,10 +100,19 @@ def _sends(link: Link) -> bool:
     return link.carrier and link.operstate in {"up", "unknown"}
 
 
-def _announce(pod: Rtnl, link: Link) -> None:
-    """Have the kernel tell the network of the link's addresses."""
+def _announce(pod: Rtnl, link: Link, *, strict: bool = True) -> None:
+    """Have the kernel tell the network of the link's addresses.
+
+    Args:
+        strict: A driver that takes no address, not even its own, is an error; else it stays at what
+            the kernel sent by itself.
+    """
     wanted = [one for one in pod.neighbors(index=link.index) if one.permanent]
-    pod.apply(set_link(link.index, LinkChange(mac=link.mac), label=link.name))
+    try:
+        pod.apply(set_link(link.index, LinkChange(mac=link.mac), label=link.name))
+    except HostError:
+        if strict:
+            raise
     for neighbor in wanted:
         put_neighbor(pod, neighbor)
 
