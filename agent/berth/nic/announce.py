@@ -1,23 +1,18 @@
-"""A NIC's announcement in its pod, and a look at it after the hook's answer; for worker threads.
+"""A look at a NIC in its pod after the hook has answered, and its announcement; for worker threads.
 
 The kernel tells the network of an address when the link comes up with carrier. Where carrier comes
 later it tells nothing, and neighbors keep what they knew; setting the link's hardware address to
-what it is makes the kernel tell it then, in both families. No packet socket is needed.
-
-For a moment the kernel takes back what it made of that address: it forgets the link's neighbors,
-permanent ones too, so these are put back, and an RDMA device's own GIDs. So it is not done where a
-program may use the NIC already and it had carrier before.
+what it is makes the kernel tell it then, in both families. No packet socket is needed. The kernel
+forgets the link's neighbors with that, permanent ones too, so these are put back.
 
 Source: ``inetdev_event`` in Linux ``net/ipv4/devinet.c``, ``ndisc_netdev_event`` in
-``net/ipv6/ndisc.c``, ``neigh_changeaddr`` in ``net/core/neighbour.c``, ``netdevice_event`` in
-``drivers/infiniband/core/roce_gid_mgmt.c``; tried on 6.12 and 6.18.
+``net/ipv6/ndisc.c``, ``neigh_changeaddr`` in ``net/core/neighbour.c``; tried on 6.12 and 6.18.
 """
 
 from __future__ import annotations
 
 import attrs
 
-from berth.errors import HostError
 from berth.host.netlink.link import Link
 from berth.host.netlink.linkrequest import LinkChange, set_link
 from berth.host.netlink.rtnl import Rtnl
@@ -34,7 +29,7 @@ class Sight:
     Attributes:
         nsid: The number under which the pod's namespace sends its events to the host's.
         index: Interface index in the pod.
-        carrier: What is sent goes out; if it did not before, the addresses are announced now.
+        carrier: The cable answers; if it did not before, the addresses are announced now.
         tentative: A search for duplicates is going on.
         duplicates: Addresses that another station holds, in text.
     """
@@ -63,68 +58,29 @@ def look_after(record: NicRecord, *, send: Sender = send_now) -> Sight | None:
         if link is None:
             return None
         addresses = spaces.pod.addresses(index=link.index)
-        if _sends(link) and not record.carrier and record.config.announce:
+        if link.carrier and not record.carrier and record.config.announce:
             _announce(spaces.pod, link)
         return Sight(
             nsid=spaces.home.ensure_nsid(spaces.pod_fd),
             index=link.index,
-            carrier=_sends(link),
+            carrier=link.carrier,
             tentative=any(a.tentative and not a.dad_failed for a in addresses),
             duplicates=tuple(str(a.ip) for a in addresses if a.dad_failed),
         )
 
 
-def is_told(record: NicRecord, pod: Rtnl) -> bool:
-    """Whether the network knows the addresses of a NIC that has just come up in the pod, if it may.
-
-    A device's carrier comes by its driver, a moment after "up": what the kernel sent then is lost,
-    so it is made to send it again. Of virtual links the carrier is there at once.
-
-    Returns:
-        False where nothing can be sent yet: it is to be announced later.
-
-    Raises:
-        HostError: The kernel does not take back a neighbor.
-    """
-    if not record.parent_device or not _is_announced(record):
-        return True
-    link = pod.link(index=record.pod_index)
-    if link is None or not _sends(link):
-        return False
-    _announce(pod, link, strict=False)
-    return True
-
-
-def _sends(link: Link) -> bool:
-    """Whether what is sent goes out: the kernel opens the queue a moment after the carrier."""
-    return link.carrier and link.operstate in {"up", "unknown"}
-
-
-def _announce(pod: Rtnl, link: Link, *, strict: bool = True) -> None:
-    """Have the kernel tell the network of the link's addresses.
-
-    Args:
-        strict: A driver that takes no address, not even its own, is an error; else it stays at what
-            the kernel sent by itself.
-    """
+def _announce(pod: Rtnl, link: Link) -> None:
+    """Have the kernel tell the network of the link's addresses."""
     wanted = [one for one in pod.neighbors(index=link.index) if one.permanent]
-    try:
-        pod.apply(set_link(link.index, LinkChange(mac=link.mac), label=link.name))
-    except HostError:
-        if strict:
-            raise
+    pod.apply(set_link(link.index, LinkChange(mac=link.mac), label=link.name))
     for neighbor in wanted:
         put_neighbor(pod, neighbor)
 
 
 def waits_for_carrier(record: NicRecord) -> bool:
     """Whether the network is still to be told of the NIC's addresses."""
-    return _is_announced(record) and not record.carrier
-
-
-def _is_announced(record: NicRecord) -> bool:
-    config = record.config
-    return config.announce and config.interface.up and bool(config.addresses)
+    wanted = record.config.announce and record.config.interface.up
+    return wanted and not record.carrier and bool(record.config.addresses)
 
 
 def waits_for_search(record: NicRecord) -> bool:

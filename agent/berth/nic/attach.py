@@ -16,7 +16,6 @@ from berth.errors import BerthError, ClaimError, HostError
 from berth.host.netlink.link import Link
 from berth.host.netlink.socket import Sender, send_now
 from berth.nic import plan, staging
-from berth.nic.announce import is_told
 from berth.nic.execute import Namespaces, do, open_namespaces
 from berth.nic.homecoming import bring_home, link_at_home
 from berth.nic.identity import find_in_pod
@@ -221,9 +220,7 @@ def _settled(spaces: Namespaces, record: NicRecord, view: View | None) -> NicRec
         view = look_in_pod(spaces, present, plan.settings_of(config))
     for step in plan.settle(config, view, rules):
         do(spaces, step, present)
-    told = view is not None or is_told(record, spaces.pod)
-    there = _read_back(spaces, record, found=view is not None)
-    return there if told else attrs.evolve(there, carrier=False)
+    return _read_back(spaces, record, found=view is not None)
 
 
 def _with_table(spaces: Namespaces, record: NicRecord, links: Sequence[Link]) -> NicRecord:

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import socket
 import struct
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 import trio
 
 from berth.errors import HostError
-from berth.host.netlink.rtnl import Rtnl
-from berth.nic.announce import is_told
-from berth.nic.execute import open_namespaces
-from berth.nic.record import NicRecord
 from berth.node.nics import announcer
-from tests.integration.nic.beds import Bed, Pod
+from tests.integration.nic.beds import Bed
 from tests.integration.node.nodebeds import Node, links_until
 
 pytestmark = pytest.mark.root
@@ -97,65 +91,6 @@ async def test_neighbors_outlast_the_announcement(
     kept = pod.netns.ip_json("neigh", "show", "nud", "permanent")
     found = {each["dst"]: each["lladdr"] for each in kept}
     assert found == {"192.0.2.10": mac, "2001:db8::a": mac}
-
-
-async def test_device_is_announced_though_it_has_carrier(bed: Bed, node: Node) -> None:
-    """Its carrier came after "up", when what the kernel sent was lost; its neighbors stay."""
-
-    bed.veth("v0")
-    pod = bed.pod()
-    mac = "02:00:00:00:00:0a"
-    async with node.running():
-        await node.prepared(
-            "u1",
-            pod,
-            "v0",
-            addresses=[{"address": "192.0.2.5/24"}],
-            neighbors=[{"address": "192.0.2.10", "hardwareAddr": mac}],
-        )
-        await node.attach(pod, "u1")
-        device = attrs.evolve(node.nic("u1"), parent_device="0000:21:10.0")
-        await links_until(lambda: operstate(pod) == "UP")
-        with trio.socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as ear:
-            await ear.bind(("v0p", 0x0003))
-            with in_pod(device) as tables:
-                assert is_told(device, tables)
-            assert "192.0.2.5" in await listen(ear, {"192.0.2.5"})
-
-    (kept,) = pod.netns.ip_json("neigh", "show", "nud", "permanent")
-    assert (kept["dst"], kept["lladdr"]) == ("192.0.2.10", mac)
-
-
-async def test_device_that_sends_nothing_yet_is_announced_later(bed: Bed, node: Node) -> None:
-    """It has carrier, and the kernel has not opened its queue."""
-
-    bed.veth("v0")
-    pod = bed.pod()
-    async with node.running():
-        await node.prepared("u1", pod, "v0", addresses=[{"address": "192.0.2.5/24"}])
-        await node.attach(pod, "u1")
-        device = attrs.evolve(node.nic("u1"), parent_device="0000:21:10.0")
-        pod.netns.ip("link", "set", "net-v0", "mode", "dormant", "state", "dormant")
-        await links_until(lambda: operstate(pod) == "DORMANT")
-        with in_pod(device) as tables:
-            assert not is_told(device, tables)
-        with in_pod(node.nic("u1")) as tables:
-            assert is_told(node.nic("u1"), tables)
-
-
-def operstate(pod: Pod) -> str:
-    """How far the kernel is with the pod's link."""
-    (link,) = pod.netns.ip_json("link", "show", "net-v0")
-    return str(link["operstate"])
-
-
-@contextlib.contextmanager
-def in_pod(nic: NicRecord) -> Iterator[Rtnl]:
-    """The tables of the pod in which the NIC is."""
-    sandbox = nic.sandbox
-    assert sandbox is not None
-    with open_namespaces(sandbox.netns_path, inode=sandbox.netns_inode) as spaces:
-        yield spaces.pod
 
 
 async def test_late_carrier_when_events_of_pods_are_not_heard(
