@@ -31,6 +31,8 @@ def opened(content: bytes, *, schema: int, where: str, mend: str = "") -> Mappin
         StateError: It is of a newer program.
     """
     try:
+        # Not by `jsontext.loads`: `berth.model.structure` reads plain objects only, and bytes that
+        # are no UTF-8 are none of ours, so nothing is made of them.
         document = json.loads(jsontext.whole(content.decode()), parse_constant=jsontext.refuse)
     except (ValueError, RecursionError) as error:
         raise Damaged(where, f"is no JSON ({type(error).__name__}: {error})") from error
