@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 SETTINGS: Final = (
-    "CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_BROADCAST CAP_SYS_ADMIN",
+    "CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_BROADCAST CAP_NET_RAW CAP_SYS_ADMIN",
     "NoNewPrivileges=yes",
     "ProtectSystem=strict",
     "ReadOnlyPaths=/sys",

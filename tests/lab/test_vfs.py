@@ -13,6 +13,8 @@ from tests.lab.labsite import LabSite
 XDP = Path(__file__).parent / "scripts" / "xdp.py"
 FIRST = "nic-0000-21-10-0"
 SECOND = "nic-0000-21-10-2"
+CHOICE = "/sys/class/net/ens1v0/addr_assign_type"
+"""Who chose its address: told only here, and by it a made-up one from somebody's."""
 IGB = "/sys/bus/pci/drivers/igb"
 ADDRESS = nic_config(addresses=[{"address": "192.0.2.10/24"}])
 TENANT = f"""{SLOW}
@@ -37,20 +39,26 @@ def test_vf_carries_the_pods_traffic_and_comes_home(vfs: LabSite) -> None:
     """By a claim; who knew the address as another's is told; home it is what it was."""
 
     vfs.open(VFS, nics=[], offers=[FIRST, SECOND])
-    outside = vfs.peer("ens1").set_address("192.0.2.1/24")
-    outside.remember("192.0.2.10", "02:00:00:00:00:01")
+    ips = ["192.0.2.10", "2001:db8::10"]
+    outside = vfs.peer("ens1").set_address("192.0.2.1/24", "2001:db8::1/64")
+    for ip in ips:
+        outside.remember(ip, "02:00:00:00:00:01")
     at_home = vfs.home("ens1v0")
-    vfs.claim("vf", request(cel="own.vfIndex == 0"), config=[ADDRESS])
+    made_up = vfs.node.run("cat", CHOICE)
+    addresses = [{"address": "192.0.2.10/24"}, {"address": "2001:db8::10/64"}]
+    vfs.claim("vf", request(cel="own.vfIndex == 0"), config=[nic_config(addresses=addresses)])
 
     pod = vfs.run("user", "vf")
 
     assert pod.links() == {"lo", "eth0", "net1"}
     assert "ens1v0" not in vfs.node.links()
     own = pod.link("net1")["address"]
-    vfs.wait_same("neighbor", lambda: outside.remembered("192.0.2.10"), own, limit_s=30)
+    told = dict.fromkeys(ips, own)
+    vfs.wait_same("words", lambda: {ip: outside.remembered(ip) for ip in ips}, told, limit_s=30)
     outside.ping("192.0.2.10")
     pod.delete()
     vfs.wait_home("ens1v0", at_home, limit_s=30)
+    assert vfs.node.run("cat", CHOICE) == made_up
     assert vfs.listed("holds") == []
 
 

@@ -16,6 +16,7 @@ from berth.errors import BerthError, ClaimError, HostError
 from berth.host.netlink.link import Link
 from berth.host.netlink.socket import Sender, send_now
 from berth.nic import plan, staging
+from berth.nic.announce import announce, can_be_heard, waits_for_announcement
 from berth.nic.execute import Namespaces, do, open_namespaces
 from berth.nic.homecoming import bring_home, link_at_home
 from berth.nic.identity import find_in_pod
@@ -108,7 +109,7 @@ def stage(record: NicRecord, *, send: Sender = send_now) -> NicRecord:
     return attrs.evolve(record, stage=Stage.STAGED, fault="")
 
 
-def announced(record: NicRecord, sandbox: SandboxRef) -> NicRecord:
+def begun(record: NicRecord, sandbox: SandboxRef) -> NicRecord:
     """The record before its NIC is brought into a sandbox, or looked after there."""
     known = record.sandbox == sandbox
     if known and record.stage is Stage.ATTACHED:
@@ -139,7 +140,7 @@ def attach(
     Raises:
         NotAttached: One could not be, or the time was over: none of them is there.
     """
-    current = [announced(record, sandbox) for record in records]
+    current = [begun(record, sandbox) for record in records]
     try:
         with open_namespaces(sandbox.netns_path, inode=sandbox.netns_inode, send=send) as spaces:
             # Only of a namespace with an id does the kernel tell the end.
@@ -165,7 +166,7 @@ def _attach_all(spaces: Namespaces, current: list[NicRecord], budget: Budget) ->
             raise _late(record, budget)
         began = budget.clock()
         current[index], view = _brought(spaces, record)
-        current[index] = _settled(spaces, current[index], view)
+        current[index] = _told(spaces, _settled(spaces, current[index], view))
         longest_s = max(longest_s, budget.clock() - began)
 
 
@@ -204,7 +205,9 @@ def _brought(spaces: Namespaces, record: NicRecord) -> tuple[NicRecord, View | N
         present, view = _enter(spaces, record, taken), None
     else:
         view = look_in_pod(spaces, present, plan.settings_of(record.config_there))
-    return attrs.evolve(record, pod_index=present.index), view
+    # What was said of it before it came was said of another stay.
+    announced = record.announced and view is not None
+    return attrs.evolve(record, pod_index=present.index, announced=announced), view
 
 
 def _settled(spaces: Namespaces, record: NicRecord, view: View | None) -> NicRecord:
@@ -221,6 +224,18 @@ def _settled(spaces: Namespaces, record: NicRecord, view: View | None) -> NicRec
     for step in plan.settle(config, view, rules):
         do(spaces, step, present)
     return _read_back(spaces, record, found=view is not None)
+
+
+def _told(spaces: Namespaces, record: NicRecord) -> NicRecord:
+    """The record once the network knows of its addresses; what cannot be said now is said later."""
+    link = spaces.pod.link(index=record.pod_index)
+    if link is None or not (waits_for_announcement(record) and can_be_heard(link)):
+        return record
+    try:
+        announce(spaces, link, spaces.pod.addresses(index=link.index))
+    except BerthError:
+        return record
+    return attrs.evolve(record, carrier=True, announced=True)
 
 
 def _with_table(spaces: Namespaces, record: NicRecord, links: Sequence[Link]) -> NicRecord:

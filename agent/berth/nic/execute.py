@@ -238,7 +238,7 @@ def _do_table(tables: Rtnl, change: Change, link: Link) -> None:
         with _unless(errno.ENOENT):
             tables.apply(delete_rule(change.rule))
     elif isinstance(change, PutNeighbor):
-        put_neighbor(tables, attrs.evolve(change.neighbor, index=index))
+        _put_neighbor(tables, attrs.evolve(change.neighbor, index=index))
 
 
 def _do_vrf(tables: Rtnl, change: MakeVrf | JoinVrf | DropVrf, link: Link) -> None:
@@ -298,12 +298,8 @@ def find_pf(home: Rtnl, seat: VfSeat, *, vfs: bool = False) -> Link:
     return link
 
 
-def put_neighbor(tables: Rtnl, neighbor: Neighbor) -> None:
-    """Add an entry; one that was learnt meanwhile gives way to what somebody wants.
-
-    Raises:
-        HostError: The kernel refused it.
-    """
+def _put_neighbor(tables: Rtnl, neighbor: Neighbor) -> None:
+    """Add an entry; one that was learnt meanwhile gives way to what somebody wants."""
     try:
         tables.apply(new_neighbor(neighbor))
     except HostError as error:

@@ -298,6 +298,7 @@ def _home(record: NicRecord) -> NicRecord:
         pod_index=0,
         network=None,
         carrier=False,
+        announced=False,
         vrf_table=0,
         duplicates=(),
         fault="",

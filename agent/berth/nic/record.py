@@ -132,6 +132,7 @@ class NicRecord:
         pod_index: Interface index in the sandbox, once known.
         network: How it looks in the pod; ``None`` while it is not attached.
         carrier: Whether it had carrier when that was looked at last in the pod.
+        announced: The network was told of its addresses in the pod, when it could hear.
         vrf_table: Routing table of its VRF in the pod; 0 for none, and before it is known.
         duplicates: Its addresses in the pod that another station holds, in text.
         fault: Why the last step failed, for people; empty when it did not.
@@ -154,6 +155,7 @@ class NicRecord:
     pod_index: int = 0
     network: NetworkData | None = None
     carrier: bool = False
+    announced: bool = False
     vrf_table: int = 0
     duplicates: tuple[str, ...] = ()
     fault: str = ""

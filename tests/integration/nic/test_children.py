@@ -225,7 +225,7 @@ def test_vrf_after_a_death_before_it_was_recorded(bed: Bed) -> None:
 
 def _dies(pod: Pod, record: NicRecord, *, after: bool = True) -> NicRecord:
     """Have the process end after the first address; gives the record as it was on disk then."""
-    announced = attach_module.announced(record, pod.sandbox)
+    announced = attach_module.begun(record, pod.sandbox)
     if after:
         with pytest.raises(Died):
             attach_module.attach(

@@ -13,15 +13,22 @@ import pytest
 import trio
 
 from berth.errors import HostError
+from berth.nic import announce
 from berth.node.nics import announcer
-from tests.integration.nic.beds import Bed
-from tests.integration.node.nodebeds import Node, links_until
+from tests.integration.nic.beds import Bed, child_config_of
+from tests.integration.node.nodebeds import Node, drafted, links_until
+from tests.netns import need_kind
 
 pytestmark = pytest.mark.root
 
 _ETH_P_ARP = 0x0806
 _ETH_P_IPV6 = 0x86DD
 _NEIGHBOR_ADVERTISEMENT = 136
+_ROUTER = 0x80
+SILENT_KERNEL: dict[str, Any] = {
+    "sysctls": {"ipv4": {"arp_notify": 0}, "ipv6": {"ndisc_notify": 0}}
+}
+"""What is heard is ours then."""
 
 
 @pytest.fixture(name="ear")
@@ -34,19 +41,35 @@ async def _ear(bed: Bed) -> AsyncIterator[trio.socket.SocketType]:
         yield heard
 
 
-async def listen(ear: trio.socket.SocketType, wanted: set[str]) -> set[str]:
-    """Hear until every wanted address was announced, or five seconds are over."""
+def forbidden(*_args: Any, **_more: Any) -> None:
+    """In place of a socket that nobody needs."""
+    raise AssertionError("a socket was opened")
+
+
+async def listen(
+    ear: trio.socket.SocketType, wanted: set[str], *, limit_s: float = 5.0
+) -> set[str]:
+    """Hear until every wanted address was announced, or the time is over."""
     await ear.bind(("v0p", 0x0003))
+    # That its link was down is told once, whenever it was.
+    ear.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     heard: set[str] = set()
-    with trio.move_on_after(5):
+    with trio.move_on_after(limit_s):
         while not wanted <= heard:
-            frame = await ear.recv(2048)
-            kind = struct.unpack_from("!H", frame, 12)[0]
-            if kind == _ETH_P_ARP and frame[28:32] == frame[38:42]:
-                heard.add(socket.inet_ntoa(frame[28:32]))
-            elif kind == _ETH_P_IPV6 and frame[54] == _NEIGHBOR_ADVERTISEMENT:
-                heard.add(socket.inet_ntop(socket.AF_INET6, frame[62:78]))
+            heard |= announced_by(await ear.recv(2048))
     return heard
+
+
+def announced_by(frame: bytes) -> set[str]:
+    """The address that a frame tells every station of; a router's has a word for that."""
+    kind = struct.unpack_from("!H", frame, 12)[0]
+    if kind == _ETH_P_ARP and frame[28:32] == frame[38:42]:
+        return {socket.inet_ntoa(frame[28:32])}
+    if kind == _ETH_P_IPV6 and frame[54] == _NEIGHBOR_ADVERTISEMENT:
+        assert frame[80:86] == frame[6:12]
+        told = socket.inet_ntop(socket.AF_INET6, frame[62:78])
+        return {f"{told} router" if frame[58] & _ROUTER else told}
+    return set()
 
 
 async def test_late_carrier_is_announced(bed: Bed, node: Node, ear: trio.socket.SocketType) -> None:
@@ -67,10 +90,31 @@ async def test_late_carrier_is_announced(bed: Bed, node: Node, ear: trio.socket.
     assert node.noticed == ["u1"]
 
 
-async def test_neighbors_outlast_the_announcement(
+async def test_addresses_are_announced_before_the_hook_answers(
+    bed: Bed, node: Node, ear: trio.socket.SocketType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device's carrier may have come since the kernel spoke; nothing has to be watched then."""
+
+    monkeypatch.setattr(announcer, "EventSocket", forbidden)
+    bed.home.ip("link", "set", "v0p", "up")
+    pod = bed.pod()
+    own = {"192.0.2.5", "198.51.100.5", "2001:db8::5"}
+    addresses = [{"address": f"{ip}/{64 if ':' in ip else 24}"} for ip in sorted(own)]
+    async with node.running():
+        await node.prepared("u1", pod, "v0", addresses=addresses, **SILENT_KERNEL)
+        await ear.bind(("v0p", 0x0003))
+        await node.attach(pod, "u1")
+        heard = await listen(ear, own)
+
+    assert own <= heard
+    assert node.nic("u1").announced
+    assert pod.netns.ip_json("neigh", "show", "dev", "net-v0") == []
+
+
+async def test_announcement_leaves_no_trace(
     bed: Bed, node: Node, ear: trio.socket.SocketType
 ) -> None:
-    """The kernel forgets a link's neighbors with it: the claim's and the pod's own are there."""
+    """The link's neighbors are there as before, those that were learnt as well."""
 
     pod = bed.pod()
     mac = "02:00:00:00:00:0a"
@@ -79,18 +123,123 @@ async def test_neighbors_outlast_the_announcement(
             "u1",
             pod,
             "v0",
-            addresses=[{"address": "192.0.2.5/24"}],
+            addresses=[{"address": "192.0.2.5/24"}, {"address": "2001:db8::5/64"}],
             neighbors=[{"address": "192.0.2.10", "hardwareAddr": mac}],
         )
         await node.attach(pod, "u1")
-        pod.netns.ip("neigh", "add", "2001:db8::a", "lladdr", mac, "dev", "net-v0")
+        for ip in ("192.0.2.11", "2001:db8::a"):
+            pod.netns.ip("neigh", "add", ip, "lladdr", mac, "nud", "stale", "dev", "net-v0")
         bed.home.ip("link", "set", "v0p", "up")
-        await listen(ear, {"192.0.2.5"})
-        await node.until(lambda: bool(node.nic("u1").carrier))
+        await listen(ear, {"192.0.2.5", "2001:db8::5"})
+        await node.until(lambda: node.nic("u1").announced)
 
-    kept = pod.netns.ip_json("neigh", "show", "nud", "permanent")
-    found = {each["dst"]: each["lladdr"] for each in kept}
-    assert found == {"192.0.2.10": mac, "2001:db8::a": mac}
+    kept = pod.netns.ip_json("neigh", "show", "dev", "net-v0")
+    found = {each["dst"]: each["lladdr"] for each in kept if not each["dst"].startswith("fe80:")}
+    assert found == {"192.0.2.10": mac, "192.0.2.11": mac, "2001:db8::a": mac}
+
+
+async def test_only_what_the_kernel_would_tell_is_announced(
+    bed: Bed, node: Node, ear: trio.socket.SocketType
+) -> None:
+    """Not a second address of a network in the first one's name, nor one that is searched for."""
+
+    bed.home.ip("link", "set", "v0p", "up")
+    pod = bed.pod()
+    addresses = [
+        {"address": "192.0.2.5/24"},
+        {"address": "192.0.2.6/24"},
+        {"address": "198.51.100.1/32", "peer": "198.51.100.2"},
+        {"address": "2001:db8::5/64"},
+        {"address": "2001:db8::6/64", "noDAD": False},
+    ]
+    async with node.running():
+        await node.prepared("u1", pod, "v0", addresses=addresses, **SILENT_KERNEL)
+        await ear.bind(("v0p", 0x0003))
+        await node.attach(pod, "u1")
+        heard = await listen(ear, {"nothing of it"}, limit_s=2.0)
+
+    assert heard == {"192.0.2.5", "2001:db8::5"}
+
+
+async def test_router_is_announced_as_one(
+    bed: Bed, node: Node, ear: trio.socket.SocketType
+) -> None:
+    """Or its neighbors would forget their routes by it."""
+
+    bed.home.ip("link", "set", "v0p", "up")
+    pod = bed.pod()
+    sysctls = {"ipv6": {"ndisc_notify": 0, "forwarding": 1}}
+    addresses = [{"address": "2001:db8::5/64"}]
+    async with node.running():
+        await node.prepared("u1", pod, "v0", addresses=addresses, sysctls=sysctls)
+        await ear.bind(("v0p", 0x0003))
+        await node.attach(pod, "u1")
+        heard = await listen(ear, {"2001:db8::5 router"})
+
+    assert heard == {"2001:db8::5 router"}
+
+
+async def test_nothing_is_announced_where_that_is_not_wanted(
+    bed: Bed, node: Node, ear: trio.socket.SocketType
+) -> None:
+    """Carrier is waited for all the same, since the pod's condition tells of it."""
+
+    pod = bed.pod()
+    addresses = [{"address": "192.0.2.5/24"}, {"address": "2001:db8::5/64"}]
+    async with node.running():
+        await node.prepared("u1", pod, "v0", addresses=addresses, announce=False)
+        await ear.bind(("v0p", 0x0003))
+        await node.attach(pod, "u1")
+        bed.home.ip("link", "set", "v0p", "up")
+        await node.until(lambda: node.nic("u1").carrier)
+        heard = await listen(ear, {"nothing"}, limit_s=1.0)
+
+    assert (heard, node.nic("u1").announced) == (set(), False)
+
+
+async def test_pod_starts_where_nothing_may_be_announced(
+    bed: Bed, node: Node, ear: trio.socket.SocketType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its NIC works without; it is tried again when the link stirs."""
+
+    def refuse(*_args: Any, **_more: Any) -> None:
+        raise HostError("neighbor advertisement", "Operation not permitted", errno=errno.EPERM)
+
+    bed.home.ip("link", "set", "v0p", "up")
+    pod = bed.pod()
+    async with node.running():
+        with monkeypatch.context() as patch:
+            patch.setattr(announce, "advertise", refuse)
+            await node.prepared("u1", pod, "v0", addresses=[{"address": "2001:db8::5/64"}])
+            await node.attach(pod, "u1")
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            assert (node.nic("u1").carrier, node.nic("u1").announced) == (True, False)
+        bed.home.ip("link", "set", "v0p", "down")
+        bed.home.ip("link", "set", "v0p", "up")
+        await node.until(lambda: node.nic("u1").announced)
+
+    assert pod.names() == {"net-v0"}
+
+
+async def test_child_is_announced(bed: Bed, node: Node, ear: trio.socket.SocketType) -> None:
+    """It has an address of its own, that of a parent with carrier at once."""
+
+    need_kind("macvlan")
+    bed.home.ip("link", "set", "v0p", "up")
+    bed.home.ip("link", "set", "v0", "up")
+    pod = bed.pod()
+    own = {"192.0.2.5", "2001:db8::5"}
+    child = child_config_of(
+        addresses=[{"address": "192.0.2.5/24"}, {"address": "2001:db8::5/64"}], **SILENT_KERNEL
+    )
+    draft = drafted("u1", [(bed.link("v0"), child)], pod=pod, children=True)
+    async with node.running():
+        await node.prepare(draft)
+        await ear.bind(("v0p", 0x0003))
+        await node.attach(pod, "u1")
+        heard = await listen(ear, own)
+
+    assert own <= heard
 
 
 async def test_late_carrier_when_events_of_pods_are_not_heard(
@@ -132,10 +281,7 @@ async def test_nothing_is_listened_to_when_all_is_said(
 ) -> None:
     """With carrier at once and no search there is no socket and no wake-up."""
 
-    def refuse(*_args: Any, **_more: Any) -> None:
-        raise AssertionError("a socket was opened")
-
-    monkeypatch.setattr(announcer, "EventSocket", refuse)
+    monkeypatch.setattr(announcer, "EventSocket", forbidden)
     pod = bed.pod()
     async with node.running():
         await node.prepared("u1", pod, "v0", addresses=[{"address": "192.0.2.5/24"}])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from berth.nic.attach import announced
+from berth.nic.attach import begun
 from berth.nic.record import Stage
 from tests.unit.nic.links import SANDBOX, link_of, record_of
 
@@ -31,7 +31,7 @@ def test_announced_for_a_new_sandbox() -> None:
 
     old = attrs.evolve(SANDBOX, id="old")
     nic = record_of(link_of(), stage=Stage.HOME, sandbox=old, pod_index=7, fault="x")
-    now = announced(nic, SANDBOX)
+    now = begun(nic, SANDBOX)
 
     assert (now.stage, now.sandbox, now.pod_index, now.fault) == (
         Stage.ATTACHING,
@@ -45,7 +45,7 @@ def test_announced_again_for_the_same_sandbox() -> None:
     """What is attached stays as it is recorded; a try that was begun keeps what it knows."""
 
     nic = record_of(link_of(), stage=Stage.ATTACHED, sandbox=SANDBOX, pod_index=7)
-    begun = attrs.evolve(nic, stage=Stage.ATTACHING)
+    on_its_way = attrs.evolve(nic, stage=Stage.ATTACHING)
 
-    assert announced(nic, SANDBOX) is nic
-    assert announced(begun, SANDBOX) == begun
+    assert begun(nic, SANDBOX) is nic
+    assert begun(on_its_way, SANDBOX) == on_its_way

@@ -20,8 +20,13 @@ from berth.runtime.lock import NAME as LOCK
 
 TOPIC: Final = "daemon"
 
-CAPABILITIES: Final = {11: "CAP_NET_BROADCAST", 12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
-"""What moving NICs, and seeing them in pods, takes."""
+CAPABILITIES: Final = {
+    11: "CAP_NET_BROADCAST",
+    12: "CAP_NET_ADMIN",
+    13: "CAP_NET_RAW",
+    21: "CAP_SYS_ADMIN",
+}
+"""What moving NICs, announcing them, and seeing them in pods, takes."""
 
 LEAST_BYTES: Final = 16 * 1024 * 1024
 """Free space in the state folder below which a warning is due."""

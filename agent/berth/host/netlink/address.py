@@ -93,6 +93,11 @@ class Address:
         return bool(self.flags & IFA_F_PERMANENT)
 
     @property
+    def secondary(self) -> bool:
+        """IPv4: one more of a network that the link has an address of already."""
+        return bool(self.flags & IFA_F_SECONDARY)
+
+    @property
     def tentative(self) -> bool:
         """Not usable yet: duplicate address detection is not over."""
         return bool(self.flags & IFA_F_TENTATIVE)

@@ -21,6 +21,8 @@ RTM_DELNEIGH: Final = 29
 RTM_GETNEIGH: Final = 30
 
 NUD_PERMANENT: Final = 0x80
+NUD_NONE: Final = 0x00
+NTF_USE: Final = 0x01
 NTF_PROXY: Final = 0x08
 
 _NDA_DST: Final = 1
@@ -93,6 +95,19 @@ def new_neighbor(neighbor: Neighbor) -> Request:
 def delete_neighbor(neighbor: Neighbor) -> Request:
     """Take an entry away; ENOENT when there is none."""
     return _request(RTM_DELNEIGH, 0, neighbor, [nla.attribute(_NDA_DST, neighbor.ip.packed)])
+
+
+def ask_for(index: int, ip: IpAddress) -> Request:
+    """Have the kernel ask the link who has an address, at once and each second until it is told.
+
+    Of an address that the link has itself, the question is a gratuitous ARP: it tells who has it.
+    The entry stays, and the questions go on, until it is deleted.
+
+    Source: ``neigh_add`` in Linux ``net/core/neighbour.c``, ``arp_solicit`` in ``net/ipv4/arp.c``.
+    """
+    unknown = Neighbor(index=index, ip=ip, state=NUD_NONE, flags=NTF_USE)
+    parts = [nla.attribute(_NDA_DST, ip.packed)]
+    return _request(RTM_NEWNEIGH, NLM_F_CREATE, unknown, parts)
 
 
 def _request(kind: int, flags: int, neighbor: Neighbor, parts: list[bytes]) -> Request:

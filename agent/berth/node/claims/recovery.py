@@ -212,6 +212,7 @@ def _after_reboot(nic: NicRecord) -> NicRecord:
         pod_index=0,
         network=None,
         carrier=False,
+        announced=False,
         fault="",
         vrf_table=0,
         scrub_step=None,

@@ -1,5 +1,7 @@
 """Looks after NICs for a while after their hook was answered: late carrier, duplicate addresses.
 
+A NIC whose addresses could not be heard in the hook is announced when its carrier comes.
+
 The pod's own link and address events are heard from the host's namespace, so nothing keeps the
 pod's alive. While no NIC is looked after there is no socket and no wake-up; a NIC that had carrier
 at once and whose addresses need no search is never looked after.
@@ -28,7 +30,13 @@ from berth.host.netlink.events import (
 )
 from berth.host.netlink.link import Link
 from berth.host.netlink.socket import Sender, send_now
-from berth.nic.announce import Sight, look_after, waits_for_carrier, waits_for_search
+from berth.nic.announce import (
+    Sight,
+    look_after,
+    waits_for_announcement,
+    waits_for_carrier,
+    waits_for_search,
+)
 from berth.nic.record import NicRecord, Stage
 from berth.node.holders.nicholders import NicHolder, NicHolders, nics_of
 from berth.runtime.logs import get_log
@@ -51,7 +59,7 @@ class _Watch:
     """A NIC that is looked after.
 
     Attributes:
-        carrier_until: On trio's clock; minus infinity when it had carrier.
+        carrier_until: On trio's clock; minus infinity when it had carrier and is announced.
         search_until: The same for the search for duplicates.
         sight: How it was seen last.
     """
@@ -90,7 +98,7 @@ class Announcer:
         now = trio.current_time()
         watch = _Watch(
             nic=nic,
-            carrier_until=now + CARRIER_S if waits_for_carrier(nic) else -math.inf,
+            carrier_until=now + CARRIER_S if _waits(nic) else -math.inf,
             search_until=now + SEARCH_S if waits_for_search(nic) else -math.inf,
         )
         if watch.ends_at > now:
@@ -162,14 +170,25 @@ class Announcer:
             return
         await self._tell(key, watch.nic, sight)
         now = trio.current_time()
+        nic = attrs.evolve(
+            watch.nic,
+            carrier=watch.nic.carrier or sight.carrier,
+            announced=watch.nic.announced or sight.announced,
+        )
         seen = attrs.evolve(
             watch,
-            nic=attrs.evolve(watch.nic, carrier=watch.nic.carrier or sight.carrier),
-            carrier_until=-math.inf if sight.carrier else watch.carrier_until,
+            nic=nic,
+            carrier_until=watch.carrier_until if _waits(nic) else -math.inf,
             search_until=watch.search_until if sight.tentative else -math.inf,
             sight=sight,
         )
         if seen.ends_at <= now:
+            if sight.untold:
+                _log.warning(
+                    "addresses of a NIC not announced, neighbors may look for them elsewhere",
+                    device=nic.device,
+                    reason=sight.untold,
+                )
             self._drop(key, watch)
         elif self._watches.get(key) is watch:
             self._watches[key] = seen
@@ -189,7 +208,12 @@ class Announcer:
                 index, now = next(found, (0, None))
                 if now is None or now.stage is not Stage.ATTACHED or now.sandbox != nic.sandbox:
                     continue
-                new = attrs.evolve(now, carrier=sight.carrier, duplicates=sight.duplicates)
+                new = attrs.evolve(
+                    now,
+                    carrier=sight.carrier,
+                    announced=now.announced or sight.announced,
+                    duplicates=sight.duplicates,
+                )
                 if new == now:
                     continue
                 with trio.CancelScope(shield=True):
@@ -205,7 +229,13 @@ def _tell(record: NicHolder, before: NicRecord, after: NicRecord) -> None:
             "addresses of a NIC are another station's", ips=",".join(after.duplicates), **fields
         )
     if after.carrier and not before.carrier:
-        _log.info("NIC has carrier, its addresses are announced", **fields)
+        _log.info("NIC has carrier", **fields)
+    if after.announced and not before.announced:
+        _log.info("addresses of a NIC are announced", **fields)
+
+
+def _waits(nic: NicRecord) -> bool:
+    return waits_for_carrier(nic) or waits_for_announcement(nic)
 
 
 def _speaks_of(event: Event, watch: _Watch) -> bool:

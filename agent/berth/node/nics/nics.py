@@ -272,7 +272,7 @@ class Nics:
         """Announce, move and record; what fails leaves in the records what is to be undone."""
         nics = _nics(records)
         records = await self._put(
-            records, {place: attach.announced(nic, sandbox) for place, nic in nics.items()}
+            records, {place: attach.begun(nic, sandbox) for place, nic in nics.items()}
         )
         began, result = trio.current_time(), "error"
         try:

@@ -33,7 +33,7 @@ def test_capabilities_when_some_are_missing(tmp_path: Path) -> None:
     machine = Machine(config=Config(), root=plant(tmp_path, {"/proc/self/status": text}))
     _, line = check_capabilities(machine)
 
-    assert line.text == "what root starts here lacks CAP_NET_BROADCAST, CAP_SYS_ADMIN"
+    assert line.text == "what root starts here lacks CAP_NET_BROADCAST, CAP_NET_RAW, CAP_SYS_ADMIN"
     assert "CapabilityBoundingSet=" in line.mend
 
 

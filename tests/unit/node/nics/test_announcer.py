@@ -16,7 +16,12 @@ from typing_extensions import Self
 from berth.errors import HostError
 from berth.host.netlink.address import Address
 from berth.host.netlink.events import Changed, Event, Overflow, Removed
-from berth.nic.announce import Sight, waits_for_carrier, waits_for_search
+from berth.nic.announce import (
+    Sight,
+    waits_for_announcement,
+    waits_for_carrier,
+    waits_for_search,
+)
 from berth.nic.record import NicRecord, Stage
 from berth.node.holders.nicholders import NicHolders
 from berth.node.nics import announcer
@@ -26,14 +31,20 @@ from tests.unit.node.claimrecords import NIC, RECORD
 from tests.unit.node.hands import Disk, MemoryRecords
 
 BARE = attrs.evolve(
-    NIC, carrier=False, duplicates=(), config=config_of(addresses=[{"address": "192.0.2.5/24"}])
+    NIC,
+    carrier=False,
+    announced=False,
+    duplicates=(),
+    config=config_of(addresses=[{"address": "192.0.2.5/24"}]),
 )
 SEARCHING = attrs.evolve(
     BARE,
     carrier=True,
+    announced=True,
     config=config_of(addresses=[{"address": "2001:db8::5/64", "noDAD": False}]),
 )
 DARK = Sight(nsid=4, index=7, carrier=False)
+HEARD = attrs.evolve(DARK, carrier=True, announced=True)
 
 
 class Wire:
@@ -135,16 +146,19 @@ def of_link(*, nsid: int = 4, index: int = 7) -> Changed:
 
 
 def test_what_is_waited_for() -> None:
-    """Carrier where there are addresses to tell of and none was there; a search that was asked."""
+    """Carrier where none was there, word where there are addresses, a search that was asked for."""
 
     quiet = attrs.evolve(BARE, config=attrs.evolve(BARE.config, announce=False))
     down = config_of(interface={"up": False}, addresses=[{"address": "192.0.2.5/24"}])
 
     assert waits_for_carrier(BARE)
     assert not waits_for_carrier(attrs.evolve(BARE, carrier=True))
-    assert not waits_for_carrier(quiet)
     assert not waits_for_carrier(attrs.evolve(BARE, config=down))
-    assert not waits_for_carrier(attrs.evolve(BARE, config=config_of()))
+    assert waits_for_announcement(attrs.evolve(BARE, carrier=True))
+    assert not waits_for_announcement(attrs.evolve(BARE, announced=True))
+    assert not waits_for_announcement(quiet)
+    assert not waits_for_announcement(attrs.evolve(BARE, config=down))
+    assert not waits_for_announcement(attrs.evolve(BARE, config=config_of()))
     assert waits_for_search(SEARCHING)
     assert not waits_for_search(BARE)
 
@@ -152,7 +166,7 @@ def test_what_is_waited_for() -> None:
 async def test_no_socket_for_a_nic_that_has_all(scene: Scene, autojump_clock: MockClock) -> None:
     """Nothing is looked at, and nothing wakes anybody."""
 
-    await scene.watch(attrs.evolve(BARE, carrier=True))
+    await scene.watch(attrs.evolve(BARE, carrier=True, announced=True))
     await trio.sleep(1000.0)
 
     assert (scene.wire.opened, scene.looks) == (0, [])
@@ -164,12 +178,56 @@ async def test_carrier_comes(scene: Scene, autojump_clock: MockClock) -> None:
     await scene.watch(BARE)
     await trio.sleep(20.0)
     assert (len(scene.looks), scene.wire.open_now) == (1, 1)
-    scene.sight = attrs.evolve(DARK, carrier=True)
+    scene.sight = HEARD
     scene.wire.tell(of_link())
     await trio.sleep(0.1)
 
-    assert (scene.nic().carrier, scene.noticed, scene.wire.open_now) == (True, ["u1"], 0)
+    assert scene.nic() == attrs.evolve(BARE, carrier=True, announced=True)
+    assert (scene.noticed, scene.wire.open_now) == (["u1"], 0)
     assert scene.records.stored["u1"] == scene.records.get("u1")
+
+
+async def test_carrier_a_moment_before_it_is_heard(scene: Scene, autojump_clock: MockClock) -> None:
+    """It is waited on until what is sent goes out; the record tells of both when they come."""
+
+    await scene.watch(BARE)
+    scene.sight = attrs.evolve(DARK, carrier=True)
+    scene.wire.tell(of_link())
+    await trio.sleep(1.0)
+    assert (scene.nic().carrier, scene.nic().announced, scene.wire.open_now) == (True, False, 1)
+    scene.sight = HEARD
+    scene.wire.tell(of_link())
+    await trio.sleep(1.0)
+
+    assert (scene.nic().announced, scene.wire.open_now) == (True, 0)
+
+
+async def test_carrier_with_nothing_to_announce(scene: Scene, autojump_clock: MockClock) -> None:
+    """A NIC whose pod gives it its addresses is told of as well when its carrier comes."""
+
+    nic = attrs.evolve(BARE, config=config_of())
+    await scene.watch(nic)
+    scene.sight = attrs.evolve(DARK, carrier=True)
+    scene.wire.tell(of_link())
+    await trio.sleep(1.0)
+
+    assert scene.nic() == attrs.evolve(nic, carrier=True)
+    assert scene.wire.open_now == 0
+
+
+async def test_announcement_that_is_refused(
+    scene: Scene, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is tried again with each event, and one line tells of it at the end."""
+
+    scene.sight = attrs.evolve(DARK, carrier=True, untold="Operation not permitted")
+    await scene.watch(BARE)
+    scene.wire.tell(of_link())
+    await trio.sleep(CARRIER_S + 1.0)
+
+    assert (scene.nic().carrier, scene.nic().announced, len(scene.looks)) == (True, False, 3)
+    assert caplog.text.count("addresses of a NIC not announced") == 1
+    assert scene.wire.open_now == 0
 
 
 async def test_events_of_others(scene: Scene, autojump_clock: MockClock) -> None:
@@ -209,9 +267,9 @@ async def test_search_finds_a_duplicate(
 ) -> None:
     """The record names the address, and one line does."""
 
-    scene.sight = attrs.evolve(DARK, carrier=True, tentative=True)
+    scene.sight = attrs.evolve(HEARD, tentative=True)
     await scene.watch(SEARCHING)
-    scene.sight = attrs.evolve(DARK, carrier=True, duplicates=("2001:db8::5/64",))
+    scene.sight = attrs.evolve(HEARD, duplicates=("2001:db8::5/64",))
     scene.wire.tell(Changed(value=_address(7), nsid=4))
     await trio.sleep(1.0)
 
@@ -223,7 +281,7 @@ async def test_search_finds_a_duplicate(
 async def test_search_that_does_not_end(scene: Scene, autojump_clock: MockClock) -> None:
     """After five seconds nobody watches it."""
 
-    scene.sight = attrs.evolve(DARK, carrier=True, tentative=True)
+    scene.sight = attrs.evolve(HEARD, tentative=True)
     await scene.watch(SEARCHING)
     await trio.sleep(SEARCH_S - 1.0)
     assert scene.wire.open_now == 1
@@ -261,7 +319,7 @@ async def test_record_of_another_sandbox_by_now(scene: Scene, autojump_clock: Mo
     await scene.watch(BARE)
     moved = attrs.evolve(BARE, stage=Stage.STAGED, sandbox=None)
     await scene.records.put(RECORD.with_nic(0, moved))
-    scene.sight = attrs.evolve(DARK, carrier=True)
+    scene.sight = HEARD
     scene.wire.tell(of_link())
     await trio.sleep(1.0)
 
@@ -279,11 +337,11 @@ async def test_nic_of_a_holder_that_has_lost_another(
     scene.announcer.watch("u1", 1, nic)
     await wait_all_tasks_blocked()
     await scene.records.put(attrs.evolve(RECORD, devices=(second,)))
-    scene.sight = attrs.evolve(DARK, carrier=True)
+    scene.sight = HEARD
     scene.wire.tell(of_link())
     await trio.sleep(1.0)
 
-    assert scene.nic() == attrs.evolve(nic, carrier=True)
+    assert scene.nic() == attrs.evolve(nic, carrier=True, announced=True)
 
 
 async def test_pods_that_cannot_be_heard(scene: Scene, autojump_clock: MockClock) -> None:
@@ -294,7 +352,7 @@ async def test_pods_that_cannot_be_heard(scene: Scene, autojump_clock: MockClock
     await trio.sleep(1000.0)
     assert 5 < len(scene.looks) < 10
     assert scene.looks[-1] < CARRIER_S + 1.0
-    scene.sight = attrs.evolve(DARK, carrier=True)
+    scene.sight = HEARD
     scene.announcer.watch("u1", 0, BARE)
     await trio.sleep(1.0)
 
