@@ -183,7 +183,8 @@ Step: TypeAlias = "tuple[float, str, str, tuple[Finding, ...] | None]"
 FOUND: Final = st.lists(st.sampled_from([LOST, SICK, MUTE, WORN]), max_size=3, unique=True).map(
     tuple
 )
-PAUSES: Final = st.floats(min_value=0, max_value=40)
+# In thousandths, as clocks tell them apart: times are kept as ages, so less is lost on the way.
+PAUSES: Final = st.integers(min_value=0, max_value=40_000).map(lambda ms: ms / 1000)
 SUBJECTS: Final = st.sampled_from([GPU, PART])
 
 STEPS: Final = st.lists(
