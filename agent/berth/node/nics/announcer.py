@@ -155,6 +155,8 @@ class Announcer:
             if not self._watches:
                 return
             await trio.sleep(pause_s)
+        for watch in self._watches.values():
+            _tell_untold(watch)
         self._watches.clear()
 
     async def _look(self, key: tuple[str, int]) -> None:
@@ -183,12 +185,7 @@ class Announcer:
             sight=sight,
         )
         if seen.ends_at <= now:
-            if sight.untold:
-                _log.warning(
-                    "addresses of a NIC not announced, neighbors may look for them elsewhere",
-                    device=nic.device,
-                    reason=sight.untold,
-                )
+            _tell_untold(seen)
             self._drop(key, watch)
         elif self._watches.get(key) is watch:
             self._watches[key] = seen
@@ -232,6 +229,15 @@ def _tell(record: NicHolder, before: NicRecord, after: NicRecord) -> None:
         _log.info("NIC has carrier", **fields)
     if after.announced and not before.announced:
         _log.info("addresses of a NIC are announced", **fields)
+
+
+def _tell_untold(watch: _Watch) -> None:
+    if watch.sight is not None and watch.sight.untold:
+        _log.warning(
+            "addresses of a NIC not announced, neighbors may look for them elsewhere",
+            device=watch.nic.device,
+            reason=watch.sight.untold,
+        )
 
 
 def _waits(nic: NicRecord) -> bool:

@@ -357,3 +357,16 @@ async def test_pods_that_cannot_be_heard(scene: Scene, autojump_clock: MockClock
     await trio.sleep(1.0)
 
     assert scene.noticed == ["u1"]
+
+
+async def test_announcement_that_is_refused_where_pods_cannot_be_heard(
+    scene: Scene, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who lacks one right is likely to lack the other: one line tells of it at the end."""
+
+    scene.wire.refuses = True
+    scene.sight = attrs.evolve(DARK, carrier=True, untold="Operation not permitted")
+    await scene.watch(BARE)
+    await trio.sleep(CARRIER_S + 1.0)
+
+    assert caplog.text.count("addresses of a NIC not announced") == 1
