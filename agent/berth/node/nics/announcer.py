@@ -174,13 +174,13 @@ class Announcer:
         now = trio.current_time()
         nic = attrs.evolve(
             watch.nic,
-            carrier=watch.nic.carrier or sight.carrier,
+            carrier=sight.carrier,
             announced=watch.nic.announced or sight.announced,
         )
         seen = attrs.evolve(
             watch,
             nic=nic,
-            carrier_until=watch.carrier_until if _waits(nic) else -math.inf,
+            carrier_until=_carrier_until(watch, nic, now),
             search_until=watch.search_until if sight.tentative else -math.inf,
             sight=sight,
         )
@@ -242,6 +242,13 @@ def _tell_untold(watch: _Watch) -> None:
 
 def _waits(nic: NicRecord) -> bool:
     return waits_for_carrier(nic) or waits_for_announcement(nic)
+
+
+def _carrier_until(watch: _Watch, nic: NicRecord, now: float) -> float:
+    """Until when a NIC as it is now is waited for; one that was seen without carrier, anew."""
+    if not _waits(nic):
+        return -math.inf
+    return now + CARRIER_S if watch.carrier_until == -math.inf else watch.carrier_until
 
 
 def _speaks_of(event: Event, watch: _Watch) -> bool:

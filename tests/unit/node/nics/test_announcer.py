@@ -278,6 +278,36 @@ async def test_search_finds_a_duplicate(
     assert caplog.text.count("addresses of a NIC are another station's") == 1
 
 
+async def test_carrier_lost_while_a_search_ends(scene: Scene, autojump_clock: MockClock) -> None:
+    """What the record says of it then would stand for good, if nobody waited for it again."""
+
+    scene.sight = attrs.evolve(HEARD, tentative=True)
+    await scene.watch(SEARCHING)
+    scene.sight = attrs.evolve(DARK, announced=True)
+    scene.wire.tell(of_link())
+    await trio.sleep(SEARCH_S + 1.0)
+    assert (scene.nic().carrier, scene.wire.open_now) == (False, 1)
+    scene.sight = HEARD
+    scene.wire.tell(of_link())
+    await trio.sleep(1.0)
+
+    assert (scene.nic().carrier, scene.wire.open_now) == (True, 0)
+
+
+async def test_carrier_that_does_not_come_back(scene: Scene, autojump_clock: MockClock) -> None:
+    """It is waited for as long as a first one is."""
+
+    scene.sight = attrs.evolve(HEARD, tentative=True)
+    await scene.watch(SEARCHING)
+    scene.sight = attrs.evolve(DARK, announced=True)
+    scene.wire.tell(of_link())
+    await trio.sleep(CARRIER_S - 1.0)
+    assert scene.wire.open_now == 1
+    await trio.sleep(2.0)
+
+    assert (scene.nic().carrier, scene.wire.open_now) == (False, 0)
+
+
 async def test_search_that_does_not_end(scene: Scene, autojump_clock: MockClock) -> None:
     """After five seconds nobody watches it."""
 
