@@ -7,21 +7,24 @@ hardware address is set to itself, and the kernel takes that address for nobody'
 
 - IPv4: the kernel is made to ask who has the link's own address: a gratuitous ARP.
 - IPv6: an advertisement is sent; of an address whose search for duplicates is not over, the kernel
-  sends it at its end.
+  sends it at its end, where ``ndisc_notify`` lets it.
 
-Knowingly left out, since the kernel asks by an address of the link's that is in the same network:
-another IPv4 address of a network that the link has one of, and one with a peer. Neighbors learn of
-these by the first packet.
+Knowingly left out, since the kernel asks for them by another address: another IPv4 address of a
+network that the link has one of, and one with a peer; the kernel itself would tell of both at "up".
+Neighbors learn of these by the pod's first question from them. Left out is also an IPv4 address of
+which the pod has a neighbor entry on its own link: to ask would take it away.
 
 Source: ``inetdev_event`` in Linux ``net/ipv4/devinet.c``, ``arp_solicit`` in ``net/ipv4/arp.c``,
-``addrconf_dad_completed`` in ``net/ipv6/addrconf.c``; tried on 6.12 and 6.18.
+``inet_select_addr`` in ``net/ipv4/devinet.c``, ``addrconf_dad_completed`` in
+``net/ipv6/addrconf.c``; tried on 6.12 and 6.18.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import Final
 
 import attrs
@@ -40,6 +43,9 @@ from berth.nic.record import NicRecord
 from berth.nic.settings import read_settings
 
 _FORWARDING: Final = "ipv6/forwarding"
+
+_LINK_SCOPE: Final = 253
+"""RT_SCOPE_LINK: by an address of a narrower scope the kernel asks nobody."""
 
 _SENDING: Final = frozenset({"up", "unknown"})
 # A port that waits for its station to log in is "dormant": it drops what is sent.
@@ -118,27 +124,68 @@ def announce(spaces: Namespaces, link: Link, addresses: Sequence[Address]) -> No
         addresses: What it has there.
 
     Raises:
-        HostError: The kernel refused; what came before was told.
+        HostError: The kernel refused, of one family perhaps; what it took is told.
     """
     if link.flags & IFF_NOARP or not link.mac:
         # Nobody asks where such a link's addresses are.
         return
-    for address in addresses:
-        ip = address.ip.ip
-        if isinstance(ip, IPv4Address) and address.peer is None and not address.secondary:
-            _ask_for_own(spaces.pod, link.index, ip)
     ready = [
         address.ip.ip
         for address in addresses
         if isinstance(address.ip.ip, IPv6Address) and not address.tentative
     ]
-    if ready:
-        run_in_netns(spaces.pod_fd, lambda: _advertise(link, ready))
+    try:
+        for ip in own_askers(addresses):
+            _ask_for_own(spaces.pod, link.index, ip)
+    finally:
+        # The table of neighbors, which may be full, is IPv4's and the whole machine's.
+        if ready:
+            run_in_netns(spaces.pod_fd, lambda: _advertise(link, ready))
+
+
+def own_askers(addresses: Sequence[Address]) -> tuple[IPv4Address, ...]:
+    """Those IPv4 addresses that the kernel asks for in their own name.
+
+    Args:
+        addresses: All of the link, as the kernel keeps them: it asks by the first whose network has
+            what is asked for, and by another link's address where there is none.
+    """
+    askers = [
+        (ip, _network(address))
+        for address in addresses
+        if isinstance(ip := address.ip.ip, IPv4Address)
+        and not address.secondary
+        and address.scope <= _LINK_SCOPE
+    ]
+    return tuple(
+        ip
+        for ip, _ in askers
+        if next((asker for asker, network in askers if ip in network), None) == ip
+    )
+
+
+def _network(address: Address) -> IPv4Network:
+    """What is on the link by an IPv4 address: its peer's network, if it has one."""
+    end = address.peer or address.ip.ip
+    return IPv4Network((int(end), address.ip.network.prefixlen), strict=False)
 
 
 def _ask_for_own(pod: Rtnl, index: int, ip: IPv4Address) -> None:
-    """Have the kernel ask for an address of its own link, once."""
-    pod.apply(ask_for(index, ip))
+    """Have the kernel ask for an address of its own link, once; somebody's entry of it is kept."""
+    try:
+        pod.apply(ask_for(index, ip))
+    except HostError as error:
+        if error.errno != errno.EEXIST:
+            raise
+        if any(each.ip == ip and each.mac for each in pod.neighbors(index=index)):
+            return
+        # Left by a death of ours between the two messages.
+        _forget(pod, index, ip)
+        pod.apply(ask_for(index, ip))
+    _forget(pod, index, ip)
+
+
+def _forget(pod: Rtnl, index: int, ip: IPv4Address) -> None:
     with contextlib.suppress(HostError):
         pod.apply(delete_neighbor(Neighbor(index=index, ip=ip)))
 

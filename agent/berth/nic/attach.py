@@ -228,10 +228,12 @@ def _settled(spaces: Namespaces, record: NicRecord, view: View | None) -> NicRec
 
 def _told(spaces: Namespaces, record: NicRecord) -> NicRecord:
     """The record once the network knows of its addresses; what cannot be said now is said later."""
-    link = spaces.pod.link(index=record.pod_index)
-    if link is None or not (waits_for_announcement(record) and can_be_heard(link)):
+    if not waits_for_announcement(record):
         return record
     try:
+        link = spaces.pod.link(index=record.pod_index)
+        if link is None or not can_be_heard(link):
+            return record
         announce(spaces, link, spaces.pod.addresses(index=link.index))
     except BerthError:
         return record

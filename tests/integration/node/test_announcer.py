@@ -5,17 +5,27 @@ from __future__ import annotations
 import errno
 import socket
 import struct
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import trio
 
 from berth.errors import HostError
+from berth.host.netlink.link import RTM_GETLINK
+from berth.host.netlink.neighbor import RTM_NEWNEIGH
+from berth.host.netlink.socket import Sender, send_now
 from berth.nic import announce
+from berth.nic import attach as attach_module
+from berth.nic.attach import Budget
+from berth.nic.record import NicRecord, Stage
 from berth.node.nics import announcer
-from tests.integration.nic.beds import Bed, child_config_of
+from berth.runtime.threads import Decision
+from tests.integration.nic.beds import Bed, Pod, child_config_of, config_of, staged
+from tests.integration.nic.senders import Died, DyingAfter, Message, Refusing
 from tests.integration.node.nodebeds import Node, drafted, links_until
 from tests.netns import need_kind
 
@@ -25,6 +35,7 @@ _ETH_P_ARP = 0x0806
 _ETH_P_IPV6 = 0x86DD
 _NEIGHBOR_ADVERTISEMENT = 136
 _ROUTER = 0x80
+_EVERY_HOP = 255
 SILENT_KERNEL: dict[str, Any] = {
     "sysctls": {"ipv4": {"arp_notify": 0}, "ipv6": {"ndisc_notify": 0}}
 }
@@ -60,6 +71,12 @@ async def listen(
     return heard
 
 
+def attach(pod: Pod, nic: NicRecord, *, send: Sender = send_now) -> tuple[NicRecord, ...]:
+    """Bring a NIC into a pod, by messages that a test counts or refuses."""
+    budget = Budget(ends_at=time.monotonic() + 60.0)
+    return attach_module.attach([nic], pod.sandbox, budget=budget, decision=Decision(), send=send)
+
+
 def announced_by(frame: bytes) -> set[str]:
     """The address that a frame tells every station of; a router's has a word for that."""
     kind = struct.unpack_from("!H", frame, 12)[0]
@@ -67,6 +84,7 @@ def announced_by(frame: bytes) -> set[str]:
         return {socket.inet_ntoa(frame[28:32])}
     if kind == _ETH_P_IPV6 and frame[54] == _NEIGHBOR_ADVERTISEMENT:
         assert frame[80:86] == frame[6:12]
+        assert frame[21] == _EVERY_HOP
         told = socket.inet_ntop(socket.AF_INET6, frame[62:78])
         return {f"{told} router" if frame[58] & _ROUTER else told}
     return set()
@@ -138,7 +156,7 @@ async def test_announcement_leaves_no_trace(
     assert found == {"192.0.2.10": mac, "192.0.2.11": mac, "2001:db8::a": mac}
 
 
-async def test_only_what_the_kernel_would_tell_is_announced(
+async def test_only_what_is_asked_for_in_its_own_name_is_announced(
     bed: Bed, node: Node, ear: trio.socket.SocketType
 ) -> None:
     """Not a second address of a network in the first one's name, nor one that is searched for."""
@@ -159,6 +177,140 @@ async def test_only_what_the_kernel_would_tell_is_announced(
         heard = await listen(ear, {"nothing of it"}, limit_s=2.0)
 
     assert heard == {"192.0.2.5", "2001:db8::5"}
+
+
+async def test_port_with_carrier_that_waits_for_its_login(
+    bed: Bed, node: Node, ear: trio.socket.SocketType
+) -> None:
+    """Carrier is told of at once; the addresses are announced when it lets frames out."""
+
+    pod = bed.pod()
+    async with node.running():
+        await node.prepared(
+            "u1", pod, "v0", addresses=[{"address": "192.0.2.5/24"}], **SILENT_KERNEL
+        )
+        await node.attach(pod, "u1")
+        pod.netns.ip("link", "set", "net-v0", "mode", "dormant")
+        bed.home.ip("link", "set", "v0p", "up")
+        await node.until(lambda: node.nic("u1").carrier)
+        early = await listen(ear, {"192.0.2.5"}, limit_s=0.5)
+        assert (early, node.nic("u1").announced) == (set(), False)
+        pod.netns.ip("link", "set", "net-v0", "state", "up")
+        heard = await listen(ear, {"192.0.2.5"})
+
+    assert heard == {"192.0.2.5"}
+
+
+async def test_link_of_which_nobody_asks(bed: Bed, node: Node, ear: trio.socket.SocketType) -> None:
+    """Without address resolution there is nothing that stations would have to forget."""
+
+    pod = bed.pod()
+    addresses = [{"address": "192.0.2.5/24"}, {"address": "2001:db8::5/64"}]
+    async with node.running():
+        await node.prepared("u1", pod, "v0", addresses=addresses, **SILENT_KERNEL)
+        await node.attach(pod, "u1")
+        pod.netns.ip("link", "set", "net-v0", "arp", "off")
+        await ear.bind(("v0p", 0x0003))
+        bed.home.ip("link", "set", "v0p", "up")
+        await node.until(lambda: node.nic("u1").announced)
+        heard = await listen(ear, {"nothing"}, limit_s=0.5)
+
+    assert heard == set()
+
+
+async def test_link_that_came_anew_is_announced_again(
+    bed: Bed, ear: trio.socket.SocketType
+) -> None:
+    """Somebody took it out of the pod: what was said of it before is past."""
+
+    bed.home.ip("link", "set", "v0p", "up")
+    pod = bed.pod()
+    config = config_of(addresses=[{"address": "192.0.2.5/24"}], **SILENT_KERNEL)
+    (nic,) = attach(pod, staged(bed.link("v0"), config))
+    assert await listen(ear, {"192.0.2.5"}) == {"192.0.2.5"}
+    pod.netns.ip("link", "set", "net1", "netns", str(bed.home.path))
+    (nic,) = attach(pod, nic)
+    heard = await listen(ear, {"192.0.2.5"})
+
+    assert (heard, nic.announced) == ({"192.0.2.5"}, True)
+
+
+async def test_own_entry_of_the_pod_outlasts_the_announcement(
+    bed: Bed, node: Node, ear: trio.socket.SocketType
+) -> None:
+    """An address of which it has a neighbor entry on its own link is not asked for."""
+
+    pod = bed.pod()
+    mac = "02:00:00:00:00:0a"
+    addresses = [{"address": "192.0.2.5/24"}, {"address": "198.51.100.5/24"}]
+    async with node.running():
+        await node.prepared("u1", pod, "v0", addresses=addresses, **SILENT_KERNEL)
+        await node.attach(pod, "u1")
+        pod.netns.ip("neigh", "add", "192.0.2.5", "lladdr", mac, "dev", "net-v0")
+        bed.home.ip("link", "set", "v0p", "up")
+        heard = await listen(ear, {"198.51.100.5"})
+        await node.until(lambda: node.nic("u1").announced)
+
+    (kept,) = pod.netns.ip_json("-4", "neigh", "show", "dev", "net-v0")
+    assert (kept["dst"], kept["lladdr"], kept["state"]) == ("192.0.2.5", mac, ["PERMANENT"])
+    assert heard == {"198.51.100.5"}
+
+
+async def test_announcement_after_a_death_before_its_entry_was_gone(
+    bed: Bed, ear: trio.socket.SocketType
+) -> None:
+    """What is left of the question that was asked is no reason to be silent, and goes."""
+
+    bed.home.ip("link", "set", "v0p", "up")
+    pod = bed.pod()
+    own = config_of(addresses=[{"address": "192.0.2.5/24"}], **SILENT_KERNEL)
+    nic = staged(bed.link("v0"), own)
+    with pytest.raises(Died):
+        attach(pod, nic, send=DyingAfter(lambda message: message.kind == RTM_NEWNEIGH))
+    assert pod.netns.ip_json("-4", "neigh", "show", "nud", "all", "dev", "net1") != []
+    await ear.bind(("v0p", 0x0003))
+    (again,) = attach(pod, attrs.evolve(nic, stage=Stage.ATTACHING, sandbox=pod.sandbox))
+    heard = await listen(ear, {"192.0.2.5"})
+
+    assert (heard, again.announced) == ({"192.0.2.5"}, True)
+    assert pod.netns.ip_json("-4", "neigh", "show", "nud", "all", "dev", "net1") == []
+
+
+async def test_addresses_of_the_other_family_when_one_is_refused(
+    bed: Bed, ear: trio.socket.SocketType
+) -> None:
+    """A full table of IPv4 neighbors, which is the whole machine's, leaves IPv6 to be heard."""
+
+    bed.home.ip("link", "set", "v0p", "up")
+    pod = bed.pod()
+    addresses = [{"address": "192.0.2.5/24"}, {"address": "2001:db8::5/64"}]
+    full = Refusing(lambda message: message.kind == RTM_NEWNEIGH, number=errno.ENOBUFS)
+    await ear.bind(("v0p", 0x0003))
+    nic = staged(bed.link("v0"), config_of(addresses=addresses, **SILENT_KERNEL))
+    (nic,) = attach(pod, nic, send=full)
+    heard = await listen(ear, {"2001:db8::5"})
+
+    assert (heard, nic.announced) == ({"2001:db8::5"}, False)
+
+
+def test_look_for_the_announcement_that_is_refused(bed: Bed) -> None:
+    """It is the last one of an attach, and refuses no pod."""
+
+    looks = 0
+
+    def counts(message: Message) -> bool:
+        nonlocal looks
+        looks += message.kind == RTM_GETLINK
+        return looks == refused and message.kind == RTM_GETLINK
+
+    config = config_of(addresses=[{"address": "192.0.2.5/24"}])
+    refused = -1
+    (nic,) = attach(bed.pod(), staged(bed.veth("v0"), config), send=Refusing(counts))
+    assert nic.announced
+    refused, looks = looks, 0
+    (nic,) = attach(bed.pod(), staged(bed.veth("v1"), config), send=Refusing(counts))
+
+    assert (looks, nic.stage, nic.announced) == (refused, Stage.ATTACHED, False)
 
 
 async def test_router_is_announced_as_one(

@@ -98,16 +98,19 @@ def delete_neighbor(neighbor: Neighbor) -> Request:
 
 
 def ask_for(index: int, ip: IpAddress) -> Request:
-    """Have the kernel ask the link who has an address, at once and each second until it is told.
+    """Have the kernel ask the link who has an address; EEXIST when that has an entry.
 
     Of an address that the link has itself, the question is a gratuitous ARP: it tells who has it.
-    The entry stays, and the questions go on, until it is deleted.
+    It is asked at once and, by default, twice more a second apart; the entry stays as one that
+    failed, until it is deleted. One that is there already must not be asked for: since 5.16 a
+    permanent one is not permanent afterwards.
 
-    Source: ``neigh_add`` in Linux ``net/core/neighbour.c``, ``arp_solicit`` in ``net/ipv4/arp.c``.
+    Source: ``neigh_add`` and ``__neigh_update`` in Linux ``net/core/neighbour.c``, ``arp_solicit``
+    in ``net/ipv4/arp.c``; seen on 6.18.
     """
     unknown = Neighbor(index=index, ip=ip, state=NUD_NONE, flags=NTF_USE)
     parts = [nla.attribute(_NDA_DST, ip.packed)]
-    return _request(RTM_NEWNEIGH, NLM_F_CREATE, unknown, parts)
+    return _request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_EXCL, unknown, parts)
 
 
 def _request(kind: int, flags: int, neighbor: Neighbor, parts: list[bytes]) -> Request:

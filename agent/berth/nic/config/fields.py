@@ -351,7 +351,8 @@ FIELDS: Final = (
     Field(
         path="announce",
         form=Flag(),
-        meaning="Tell the network of the addresses once there is carrier.",
+        meaning="Tell the network of the addresses once there is carrier; of IPv4 addresses, of "
+        "the first in each network.",
         default="true",
     ),
     Field(

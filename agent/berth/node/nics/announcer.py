@@ -155,6 +155,8 @@ class Announcer:
             if not self._watches:
                 return
             await trio.sleep(pause_s)
+        for watch in self._watches.values():
+            _tell_untold(watch)
         self._watches.clear()
 
     async def _look(self, key: tuple[str, int]) -> None:
@@ -172,23 +174,18 @@ class Announcer:
         now = trio.current_time()
         nic = attrs.evolve(
             watch.nic,
-            carrier=watch.nic.carrier or sight.carrier,
+            carrier=sight.carrier,
             announced=watch.nic.announced or sight.announced,
         )
         seen = attrs.evolve(
             watch,
             nic=nic,
-            carrier_until=watch.carrier_until if _waits(nic) else -math.inf,
+            carrier_until=_carrier_until(watch, nic, now),
             search_until=watch.search_until if sight.tentative else -math.inf,
             sight=sight,
         )
         if seen.ends_at <= now:
-            if sight.untold:
-                _log.warning(
-                    "addresses of a NIC not announced, neighbors may look for them elsewhere",
-                    device=nic.device,
-                    reason=sight.untold,
-                )
+            _tell_untold(seen)
             self._drop(key, watch)
         elif self._watches.get(key) is watch:
             self._watches[key] = seen
@@ -234,8 +231,24 @@ def _tell(record: NicHolder, before: NicRecord, after: NicRecord) -> None:
         _log.info("addresses of a NIC are announced", **fields)
 
 
+def _tell_untold(watch: _Watch) -> None:
+    if watch.sight is not None and watch.sight.untold:
+        _log.warning(
+            "addresses of a NIC not announced, neighbors may look for them elsewhere",
+            device=watch.nic.device,
+            reason=watch.sight.untold,
+        )
+
+
 def _waits(nic: NicRecord) -> bool:
     return waits_for_carrier(nic) or waits_for_announcement(nic)
+
+
+def _carrier_until(watch: _Watch, nic: NicRecord, now: float) -> float:
+    """Until when a NIC as it is now is waited for; one that was seen without carrier, anew."""
+    if not _waits(nic):
+        return -math.inf
+    return now + CARRIER_S if watch.carrier_until == -math.inf else watch.carrier_until
 
 
 def _speaks_of(event: Event, watch: _Watch) -> bool:

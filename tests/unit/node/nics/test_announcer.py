@@ -278,6 +278,36 @@ async def test_search_finds_a_duplicate(
     assert caplog.text.count("addresses of a NIC are another station's") == 1
 
 
+async def test_carrier_lost_while_a_search_ends(scene: Scene, autojump_clock: MockClock) -> None:
+    """What the record says of it then would stand for good, if nobody waited for it again."""
+
+    scene.sight = attrs.evolve(HEARD, tentative=True)
+    await scene.watch(SEARCHING)
+    scene.sight = attrs.evolve(DARK, announced=True)
+    scene.wire.tell(of_link())
+    await trio.sleep(SEARCH_S + 1.0)
+    assert (scene.nic().carrier, scene.wire.open_now) == (False, 1)
+    scene.sight = HEARD
+    scene.wire.tell(of_link())
+    await trio.sleep(1.0)
+
+    assert (scene.nic().carrier, scene.wire.open_now) == (True, 0)
+
+
+async def test_carrier_that_does_not_come_back(scene: Scene, autojump_clock: MockClock) -> None:
+    """It is waited for as long as a first one is."""
+
+    scene.sight = attrs.evolve(HEARD, tentative=True)
+    await scene.watch(SEARCHING)
+    scene.sight = attrs.evolve(DARK, announced=True)
+    scene.wire.tell(of_link())
+    await trio.sleep(CARRIER_S - 1.0)
+    assert scene.wire.open_now == 1
+    await trio.sleep(2.0)
+
+    assert (scene.nic().carrier, scene.wire.open_now) == (False, 0)
+
+
 async def test_search_that_does_not_end(scene: Scene, autojump_clock: MockClock) -> None:
     """After five seconds nobody watches it."""
 
@@ -357,3 +387,16 @@ async def test_pods_that_cannot_be_heard(scene: Scene, autojump_clock: MockClock
     await trio.sleep(1.0)
 
     assert scene.noticed == ["u1"]
+
+
+async def test_announcement_that_is_refused_where_pods_cannot_be_heard(
+    scene: Scene, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who lacks one right is likely to lack the other: one line tells of it at the end."""
+
+    scene.wire.refuses = True
+    scene.sight = attrs.evolve(DARK, carrier=True, untold="Operation not permitted")
+    await scene.watch(BARE)
+    await trio.sleep(CARRIER_S + 1.0)
+
+    assert caplog.text.count("addresses of a NIC not announced") == 1
