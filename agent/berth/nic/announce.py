@@ -96,7 +96,7 @@ def look_after(record: NicRecord, *, send: Sender = send_now) -> Sight | None:
         announced, untold = record.announced, ""
         if waits_for_announcement(record) and can_be_heard(link):
             try:
-                announce(spaces, link, addresses)
+                announce(spaces, record, link, addresses)
             except BerthError as error:
                 untold = str(error)
             announced = not untold
@@ -116,12 +116,14 @@ def can_be_heard(link: Link) -> bool:
     return link.carrier and link.operstate in _SENDING
 
 
-def announce(spaces: Namespaces, link: Link, addresses: Sequence[Address]) -> None:
-    """Tell the network of a link's addresses in the pod.
+def announce(
+    spaces: Namespaces, record: NicRecord, link: Link, addresses: Sequence[Address]
+) -> None:
+    """Tell the network of a NIC's addresses in the pod; what the pod added is its own affair.
 
     Args:
         link: It can be heard.
-        addresses: What it has there.
+        addresses: All that it has there.
 
     Raises:
         HostError: The kernel refused, of one family perhaps; what it took is told.
@@ -129,14 +131,16 @@ def announce(spaces: Namespaces, link: Link, addresses: Sequence[Address]) -> No
     if link.flags & IFF_NOARP or not link.mac:
         # Nobody asks where such a link's addresses are.
         return
+    wanted = {item.address.ip for item in record.config.addresses}
     ready = [
-        address.ip.ip
+        ip
         for address in addresses
-        if isinstance(address.ip.ip, IPv6Address) and not address.tentative
+        if isinstance(ip := address.ip.ip, IPv6Address) and ip in wanted and not address.tentative
     ]
     try:
         for ip in own_askers(addresses):
-            _ask_for_own(spaces.pod, link.index, ip)
+            if ip in wanted:
+                _ask_for_own(spaces.pod, link.index, ip)
     finally:
         # The table of neighbors, which may be full, is IPv4's and the whole machine's.
         if ready:

@@ -148,10 +148,11 @@ def attach(
             _attach_all(spaces, current, budget)
             if not decision.claim_done():
                 raise _late(current[-1], budget)
+            # What may still be taken back is not to be told of.
+            return tuple(_told(spaces, record) for record in current)
     except BerthError as error:
         undone = tuple(bring_home(record, send=send).record for record in current)
         raise _failed(undone, error) from error
-    return tuple(current)
 
 
 def _attach_all(spaces: Namespaces, current: list[NicRecord], budget: Budget) -> None:
@@ -166,7 +167,7 @@ def _attach_all(spaces: Namespaces, current: list[NicRecord], budget: Budget) ->
             raise _late(record, budget)
         began = budget.clock()
         current[index], view = _brought(spaces, record)
-        current[index] = _told(spaces, _settled(spaces, current[index], view))
+        current[index] = _settled(spaces, current[index], view)
         longest_s = max(longest_s, budget.clock() - began)
 
 
@@ -234,7 +235,7 @@ def _told(spaces: Namespaces, record: NicRecord) -> NicRecord:
         link = spaces.pod.link(index=record.pod_index)
         if link is None or not can_be_heard(link):
             return record
-        announce(spaces, link, spaces.pod.addresses(index=link.index))
+        announce(spaces, record, link, spaces.pod.addresses(index=link.index))
     except BerthError:
         return record
     return attrs.evolve(record, carrier=True, announced=True)

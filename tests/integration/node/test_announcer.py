@@ -14,7 +14,7 @@ import attrs
 import pytest
 import trio
 
-from berth.errors import HostError
+from berth.errors import ClaimError, HostError
 from berth.host.netlink.link import RTM_GETLINK
 from berth.host.netlink.neighbor import RTM_NEWNEIGH
 from berth.host.netlink.socket import Sender, send_now
@@ -311,6 +311,46 @@ def test_look_for_the_announcement_that_is_refused(bed: Bed) -> None:
     (nic,) = attach(bed.pod(), staged(bed.veth("v1"), config), send=Refusing(counts))
 
     assert (looks, nic.stage, nic.announced) == (refused, Stage.ATTACHED, False)
+
+
+async def test_what_the_pod_added_is_not_announced(
+    bed: Bed, node: Node, ear: trio.socket.SocketType
+) -> None:
+    """It may be an address that others have too, which the pod keeps quiet about."""
+
+    pod = bed.pod()
+    async with node.running():
+        await node.prepared(
+            "u1", pod, "v0", addresses=[{"address": "192.0.2.5/24"}], **SILENT_KERNEL
+        )
+        await node.attach(pod, "u1")
+        for ip in ("198.51.100.9/32", "2001:db8::9/128"):
+            pod.netns.ip("addr", "add", ip, "dev", "net-v0", "nodad")
+        bed.home.ip("link", "set", "v0p", "up")
+        heard = await listen(ear, {"nothing"}, limit_s=2.0)
+
+    assert heard == {"192.0.2.5"}
+
+
+async def test_nic_that_is_taken_back_is_not_announced(
+    bed: Bed, node: Node, ear: trio.socket.SocketType
+) -> None:
+    """The pod's other NIC cannot be attached, so it has none; nobody heard of the first."""
+
+    bed.home.ip("link", "set", "v0p", "up")
+    pod = bed.pod()
+    async with node.running():
+        await node.prepared(
+            "u1", pod, "v0", addresses=[{"address": "192.0.2.5/24"}], **SILENT_KERNEL
+        )
+        await node.prepared("u2", pod, "v1")
+        bed.home.ip("link", "del", "v1")
+        await ear.bind(("v0p", 0x0003))
+        with pytest.raises(ClaimError):
+            await node.attach(pod, "u1", "u2")
+        heard = await listen(ear, {"nothing"}, limit_s=1.0)
+
+    assert heard == set()
 
 
 async def test_router_is_announced_as_one(
