@@ -410,6 +410,18 @@ class Site(Generic[HostT]):
         """Run the operator's command on the node, as its administrator does."""
         return self.node.berth(*arguments)
 
+    def warnings(self) -> list[str]:
+        """What pods of the namespace were warned of, as `pod: reason: message`.
+
+        Without what kubelet says of every driver while the authorizer lags behind.
+        """
+        found = self.api.items(
+            f"/api/v1/namespaces/{self.namespace}/events",
+            fieldSelector="type=Warning,involvedObject.kind=Pod",
+        )
+        told = [(e["involvedObject"]["name"], e["reason"], e.get("message", "")) for e in found]
+        return [": ".join(each) for each in told if AUTHORIZER_LAGS not in each[-1]]
+
     def listed(self, what: str) -> list[Object]:
         """What the command of that name tells as JSON."""
         found: list[Object] = json.loads(self.berth(what, "--json"))[what]

@@ -74,10 +74,15 @@ class Unit:
         """Send its main process a signal."""
         self._run("systemctl", "kill", "--kill-whom=main", f"--signal={number.name}", self.name)
 
+    @property
+    def pid(self) -> int:
+        """Its main process, as numbered in there; 0 while there is none."""
+        return int(self._run("systemctl", "show", "--property=MainPID", "--value", self.name))
+
     def open_files(self) -> list[str]:
         """What its main process has open."""
-        main = self._run("systemctl", "show", "--property=MainPID", "--value", self.name).strip()
-        return self._run("find", f"/proc/{main}/fd", "-type", "l", "-printf", "%l\\n").splitlines()
+        place = f"/proc/{self.pid}/fd"
+        return self._run("find", place, "-type", "l", "-printf", "%l\\n").splitlines()
 
     def wait_ready(self) -> None:
         """Wait until the unit is active.

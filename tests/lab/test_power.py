@@ -34,7 +34,10 @@ def _lasting(site: LabSite) -> Iterator[LabSite]:
 
 
 def test_pod_has_its_vf_again_after_the_power_was_cut(lasting: LabSite) -> None:
-    """Nothing of the boot before is trusted; the claim is prepared again under the same id."""
+    """Nothing of the boot before is trusted; the claim is prepared again under the same id.
+
+    Kubelet and our daemon start together, and kubelet's first try succeeds.
+    """
 
     config = nic_config(addresses=[{"address": "192.0.2.10/24"}])
     lasting.claim("vf", request(cel="own.vfIndex == 0"), config=[config])
@@ -47,6 +50,8 @@ def test_pod_has_its_vf_again_after_the_power_was_cut(lasting: LabSite) -> None:
 
     lasting.node.berthd.wait_ready()
     lasting.wait_same("links", pod.links, {"lo", "eth0", "net1"}, limit_s=lasting.limit_s)
+    # The node was away; that it could not prepare the claim at once would be told as well.
+    assert set(lasting.warnings()) <= {"user: NodeNotReady: Node is not ready"}
     assert _hold(lasting) == held
     assert pod.link("net1")["addresses"][0]["local"] == "192.0.2.10"
     pod.delete()
