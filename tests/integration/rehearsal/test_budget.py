@@ -92,7 +92,7 @@ async def test_memory_is_taken_in_small_pages_and_by_no_thread_for_itself(stages
 
 def _is_arenas_room(line: str) -> bool:
     """Whether it is what glibc keeps out of reach behind a thread's arena, nearly 64 MiB."""
-    first, last = (int(bound, 16) for bound in line.split()[0].split("-"))
+    first, last = (int(bound, 16) for bound in line.split(maxsplit=1)[0].split("-"))
     return line.split()[1] == "---p" and 60 << 20 < last - first < 64 << 20
 
 

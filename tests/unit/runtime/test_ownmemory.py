@@ -1,4 +1,4 @@
-"""How the process takes memory: asked of the kernel and of the C library, in a process of its own."""
+"""How the process takes memory: asked of kernel and C library, in a process of its own."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_takes_small_pages_one_arena_and_gives_big_blocks_back() -> None:
 
 
 def test_goes_on_where_the_c_library_has_no_such_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """musl has no mallopt: it is no reason not to serve."""
+    """Musl has no mallopt: it is no reason not to serve."""
 
     asked: list[tuple[int, ...]] = []
     library = SimpleNamespace(prctl=lambda *arguments: asked.append(arguments))
