@@ -54,9 +54,10 @@ def in_threads(number):
 
 TAKE
 before = mappings()
-# The library would learn from this one that big blocks come often, and keep the next.
-libc.free(libc.malloc(16 * BLOCK_LIMIT))
-block = libc.malloc(BLOCK_LIMIT)
+# The library would learn from the first that big blocks come often, and keep the next. No hole that
+# Python's start has left is as big.
+libc.free(libc.malloc(32 * BLOCK_LIMIT))
+block = libc.malloc(32 * BLOCK_LIMIT)
 mapped = mappings() - before
 libc.free(block)
 in_threads(4)
