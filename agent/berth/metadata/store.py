@@ -9,6 +9,7 @@ Source: KEP-5304; ``kubeletplugin/metadata.go`` of Kubernetes 1.37 for modes and
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -43,9 +44,13 @@ class MetadataStore:
         self._driver = driver
         self._folder = kubelet_root / "plugins" / driver / "dra-device-metadata"
 
-    def path(self, metadata: RequestMetadata) -> Path:
+    def path(self, metadata: RequestMetadata) -> str:
         """Where the file of one request lies on the host."""
-        return self._folder / metadata.claim.uid / metadata.base_request / "metadata.json"
+        return os.path.join(self._of(metadata.claim.uid), metadata.base_request, "metadata.json")
+
+    def _of(self, claim_uid: str) -> str:
+        """The folder of one claim; see `AnyPath` for why this is text."""
+        return os.path.join(self._folder, claim_uid)
 
     def container_path(self, metadata: RequestMetadata) -> str:
         """Where a container finds it."""
@@ -74,20 +79,20 @@ class MetadataStore:
         Raises:
             HostError: A file is there and cannot be removed.
         """
-        await run_in_thread("files", _remove_tree, self._folder / claim_uid)
+        await run_in_thread("files", _remove_tree, self._of(claim_uid))
 
     async def claims(self) -> frozenset[str]:
         """UIDs of the claims that have files: what an interrupted unprepare may have left."""
         return frozenset(await run_in_thread("files", _folders, self._folder))
 
 
-def _write(path: Path, content: bytes) -> None:
-    make_folder(path.parent, mode=0o755)
+def _write(path: str, content: bytes) -> None:
+    make_folder(os.path.dirname(path), mode=0o755)
     # After a power cut every claim is prepared anew.
     write_file(path, content, mode=0o644, durable=False)
 
 
-def _remove_tree(path: Path) -> None:
+def _remove_tree(path: str) -> None:
     try:
         shutil.rmtree(path)
     except FileNotFoundError:

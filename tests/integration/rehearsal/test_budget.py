@@ -77,6 +77,25 @@ async def test_memory_after_ready_and_after_pods(stages: Stages) -> None:
     assert used_mb - ready_mb < GROWTH_LIMIT_MB
 
 
+async def test_memory_is_taken_in_small_pages_and_by_no_thread_for_itself(stages: Stages) -> None:
+    """Whoever has huge pages for everybody gives none to it; a pod's threads leave no arenas."""
+
+    stage = await stages()
+    await play(stage, 1)
+
+    status = await run_in_thread("files", _status, stage.berthd.pid)
+    maps = await run_in_thread("files", Path(f"/proc/{stage.berthd.pid}/maps").read_text)
+
+    assert "THP_enabled:\t0\n" in status
+    assert [line for line in maps.splitlines() if _is_arenas_room(line)] == []
+
+
+def _is_arenas_room(line: str) -> bool:
+    """Whether it is what glibc keeps out of reach behind a thread's arena, nearly 64 MiB."""
+    first, last = (int(bound, 16) for bound in line.split(maxsplit=1)[0].split("-"))
+    return line.split()[1] == "---p" and 60 << 20 < last - first < 64 << 20
+
+
 async def test_one_inotify_instance_serves_every_door(stages: Stages) -> None:
     """All of root's programs share 128; a folder that several doors watch is watched once."""
 

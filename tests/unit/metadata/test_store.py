@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import sys
 from pathlib import Path
 
 import attrs
@@ -39,9 +40,29 @@ async def test_write_puts_the_file_where_the_mount_says(
 
     await store.write(METADATA)
 
-    assert store.path(METADATA) == file_of(tmp_path)
+    assert store.path(METADATA) == str(file_of(tmp_path))
     assert file_of(tmp_path).read_bytes() == render(METADATA, driver="berth.dev")
     assert stat.S_IMODE(file_of(tmp_path).stat().st_mode) == 0o644
+
+
+async def test_no_name_of_a_claim_stays_with_the_interpreter(
+    store: MetadataStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its table of interned text is made anew, and bigger, by names that come and go."""
+
+    interned: list[str] = []
+
+    def intern(text: str) -> str:
+        interned.append(text)
+        return text
+
+    # This is how `pathlib` asks for it.
+    monkeypatch.setattr(sys, "intern", intern)
+
+    await store.write(METADATA)
+    await store.remove(CLAIM.uid)
+
+    assert CLAIM.uid not in interned
 
 
 async def test_an_update_is_another_inode(store: MetadataStore, tmp_path: Path) -> None:

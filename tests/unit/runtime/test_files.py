@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,8 +79,8 @@ def test_write_when_killed_before_the_rename(
     def die(_self: Path, *_args: object) -> None:
         raise Crash
 
-    monkeypatch.setattr(Path, "rename", die)
-    monkeypatch.setattr(Path, "unlink", die)
+    monkeypatch.setattr(os, "rename", die)
+    monkeypatch.setattr(os, "unlink", die)
     with pytest.raises(Crash):
         write_file(path, b"new")
     monkeypatch.undo()
@@ -234,6 +235,28 @@ async def test_folder_does_the_same_in_a_thread(tmp_path: Path) -> None:
     assert folder.path / "a.json.bad-1" == await folder.quarantine("a.json")
     assert await folder.remove("a.json.bad-1")
     assert await folder.read("a.json") is None
+
+
+async def test_folder_leaves_no_name_with_the_interpreter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its table of interned text is made anew, and bigger, by names that come and go."""
+
+    folder = Folder(tmp_path)
+    interned: list[str] = []
+
+    def intern(text: str) -> str:
+        interned.append(text)
+        return text
+
+    # This is how `pathlib` asks for it.
+    monkeypatch.setattr(sys, "intern", intern)
+
+    await folder.write("claim.json", b"{}")
+    assert await folder.read("claim.json") == b"{}"
+    assert await folder.remove("claim.json")
+
+    assert "claim.json" not in interned
 
 
 async def test_folder_knows_what_it_wrote_and_how_often_it_could_not(tmp_path: Path) -> None:

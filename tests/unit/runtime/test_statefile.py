@@ -198,8 +198,8 @@ async def test_crash_before_the_rename_leaves_what_was_there(
     def die(_self: Path, *_args: object) -> None:
         raise Crash
 
-    monkeypatch.setattr(Path, "rename", die)
-    monkeypatch.setattr(Path, "unlink", die)
+    monkeypatch.setattr(os, "rename", die)
+    monkeypatch.setattr(os, "unlink", die)
     with pytest.raises(Crash):
         await words_in(tmp_path).write_or_note(("c",))
     monkeypatch.undo()

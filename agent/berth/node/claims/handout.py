@@ -126,7 +126,7 @@ class Handout:
 
     def _mount(self, metadata: RequestMetadata) -> Mount:
         return Mount(
-            host_path=str(self._metadata.path(metadata)),
+            host_path=self._metadata.path(metadata),
             container_path=self._metadata.container_path(metadata),
             options=("ro", "bind"),
         )
