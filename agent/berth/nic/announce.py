@@ -1,4 +1,4 @@
-"""Tells the network of a NIC's addresses, and looks at a NIC after the hook; for worker threads.
+"""Tells the network of a NIC's addresses; blocks, for worker threads.
 
 The kernel tells of an address when its link comes up, and never again. With hardware that is lost:
 carrier comes by the driver, a moment or a minute later. So it is told here once it can be heard,
@@ -27,18 +27,14 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import Final
 
-import attrs
-
-from berth.errors import BerthError, HostError
+from berth.errors import HostError
 from berth.host.advertisement import advertise
 from berth.host.netlink.address import Address
 from berth.host.netlink.link import IFF_NOARP, Link
 from berth.host.netlink.namespace import run_in_netns
 from berth.host.netlink.neighbor import Neighbor, ask_for, delete_neighbor
 from berth.host.netlink.rtnl import Rtnl
-from berth.host.netlink.socket import Sender, send_now
-from berth.nic.execute import Namespaces, open_namespaces
-from berth.nic.identity import find_in_pod
+from berth.nic.execute import Namespaces
 from berth.nic.record import NicRecord
 from berth.nic.settings import read_settings
 
@@ -49,66 +45,6 @@ _LINK_SCOPE: Final = 253
 
 _SENDING: Final = frozenset({"up", "unknown"})
 # A port that waits for its station to log in is "dormant": it drops what is sent.
-
-
-@attrs.frozen(kw_only=True)
-class Sight:
-    """How a NIC is in its pod now.
-
-    Attributes:
-        nsid: The number under which the pod's namespace sends its events to the host's.
-        index: Interface index in the pod.
-        carrier: The cable answers.
-        announced: The network was told of its addresses, now or before.
-        untold: Why it could not be told now; empty when it was, or could not hear.
-        tentative: A search for duplicates is going on.
-        duplicates: Addresses that another station holds, in text.
-    """
-
-    nsid: int
-    index: int
-    carrier: bool
-    announced: bool = False
-    untold: str = ""
-    tentative: bool = False
-    duplicates: tuple[str, ...] = ()
-
-
-def look_after(record: NicRecord, *, send: Sender = send_now) -> Sight | None:
-    """Look at a NIC in its pod, and announce its addresses if that is due and they can be heard.
-
-    Returns:
-        ``None`` when it is not in its sandbox any more.
-
-    Raises:
-        HostError: The sandbox is gone, or the kernel tells nothing of it.
-    """
-    sandbox = record.sandbox
-    if sandbox is None:
-        return None
-    with open_namespaces(sandbox.netns_path, inode=sandbox.netns_inode, send=send) as spaces:
-        found = find_in_pod(record, spaces.pod.links())
-        # Only asked for by itself does the kernel tell no carrier that nothing goes out by yet.
-        link = spaces.pod.link(index=found.index) if found is not None else None
-        if link is None:
-            return None
-        addresses = spaces.pod.addresses(index=link.index)
-        announced, untold = record.announced, ""
-        if waits_for_announcement(record) and can_be_heard(link):
-            try:
-                announce(spaces, record, link, addresses)
-            except BerthError as error:
-                untold = str(error)
-            announced = not untold
-        return Sight(
-            nsid=spaces.home.ensure_nsid(spaces.pod_fd),
-            index=link.index,
-            carrier=link.carrier,
-            announced=announced,
-            untold=untold,
-            tentative=any(a.tentative and not a.dad_failed for a in addresses),
-            duplicates=tuple(str(a.ip) for a in addresses if a.dad_failed),
-        )
 
 
 def can_be_heard(link: Link) -> bool:
@@ -204,13 +140,3 @@ def waits_for_announcement(record: NicRecord) -> bool:
     config = record.config
     wanted = config.announce and config.interface.up and bool(config.addresses)
     return wanted and not record.announced
-
-
-def waits_for_carrier(record: NicRecord) -> bool:
-    """Whether the NIC is up without carrier, as far as was seen."""
-    return record.config.interface.up and not record.carrier
-
-
-def waits_for_search(record: NicRecord) -> bool:
-    """Whether the kernel was asked to look for duplicates of an address."""
-    return any(item.address.version == 6 and not item.no_dad for item in record.config.addresses)

@@ -30,13 +30,8 @@ from berth.host.netlink.events import (
 )
 from berth.host.netlink.link import Link
 from berth.host.netlink.socket import Sender, send_now
-from berth.nic.announce import (
-    Sight,
-    look_after,
-    waits_for_announcement,
-    waits_for_carrier,
-    waits_for_search,
-)
+from berth.nic.aftercare import Sight, look_after, waits_for_carrier, waits_for_search
+from berth.nic.announce import waits_for_announcement
 from berth.nic.record import NicRecord, Stage
 from berth.node.holders.nicholders import NicHolder, NicHolders, nics_of
 from berth.runtime.logs import get_log

@@ -16,12 +16,8 @@ from typing_extensions import Self
 from berth.errors import HostError
 from berth.host.netlink.address import Address
 from berth.host.netlink.events import Changed, Event, Overflow, Removed
-from berth.nic.announce import (
-    Sight,
-    waits_for_announcement,
-    waits_for_carrier,
-    waits_for_search,
-)
+from berth.nic.aftercare import Sight, waits_for_carrier, waits_for_search
+from berth.nic.announce import waits_for_announcement
 from berth.nic.record import NicRecord, Stage
 from berth.node.holders.nicholders import NicHolders
 from berth.node.nics import announcer
