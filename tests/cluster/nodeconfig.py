@@ -14,6 +14,11 @@ KUBELET_IDENTITY = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 SECOND_HANDLER = "isolated"
 """A second runtime handler, which runs pods as the first does: by runc."""
 
+VALIDATOR = """[plugins."io.containerd.nri.v1.nri".default_validator]
+  enable = true
+"""
+"""Lets a pod ask for a plugin without which none of its containers is made; from 2.2 on."""
+
 
 def kubelet(*, cgroup_root: str, gates: Mapping[str, bool], **more: object) -> str:
     """The configuration of kubelet, for 1.34 and 1.37 alike.
@@ -95,7 +100,7 @@ def _containerd_2(version: tuple[int, int]) -> str:
     {binaries}
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.{SECOND_HANDLER}]
     runtime_type = "io.containerd.runc.v2"
-"""
+{VALIDATOR if version >= (2, 2) else ""}"""
 
 
 def pod_network(subnet: str) -> str:

@@ -17,6 +17,7 @@ def pod(
     command: list[str] | None = None,
     claims: Mapping[str, Mapping[str, str]] | None = None,
     labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Object:
     """A pod with one container called `main`.
@@ -29,6 +30,7 @@ def pod(
         claims: From a name to its source, such as `{"nic": {"resourceClaimName": "nic-1"}}`; the
             container refers to each.
         labels: Of the pod.
+        annotations: Of the pod.
         spec: More fields of the pod's spec, in Kubernetes' own spelling.
     """
     filled: Object = {
@@ -47,7 +49,12 @@ def pod(
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "labels": dict(labels or {})},
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": dict(labels or {}),
+            "annotations": dict(annotations or {}),
+        },
         "spec": filled,
     }
 

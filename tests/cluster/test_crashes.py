@@ -17,6 +17,9 @@ LEAST_STEPS = 5
 """Before, between and after the messages that move a NIC, address it, set it up and route by it;
 on its way home there are no less."""
 
+ASKS_FOR_BERTH = {"required-plugins.noderesource.dev": '["berth"]'}
+"""As `docs/how-to/set-up-a-nic-node.md` has it."""
+
 
 def test_daemon_killed_at_rest_changes_nothing_for_a_pod(site: Site) -> None:
     """The pod keeps its NIC, and the next start knows how to bring it home."""
@@ -82,6 +85,23 @@ def test_pod_that_started_while_the_daemon_was_away_gets_its_nic_late(site: Site
     outages.wait_told(site, "pod")
     assert "net1" not in links
     assert site.log_lines("pod had started without its NICs", f"{site.namespace}/pod")
+
+
+def test_pod_that_asks_for_the_daemon_waits_for_it(site: Site) -> None:
+    """The runtime makes no container of it meanwhile, by its annotation; it starts with its NIC."""
+
+    berthd = outages.open_furnished(site, activated=True)
+    view = outages.create_prepared(site, "pod", annotations=ASKS_FOR_BERTH)
+    berthd.kill()
+    site.node.containerd.thaw()
+    told = view.wait_event("Failed", "required plugin")
+    before = [status.get("containerID") for status in view.now["status"]["containerStatuses"]]
+    berthd.start()
+    berthd.wait_ready()
+    site.cluster.wait_running(view.now, limit_s=60)
+
+    assert ('"berth"' in told, before) == (True, [None])
+    assert "net1" in view.links()
 
 
 def test_pod_that_cannot_get_its_nic_late_gets_no_container_either(site: Site) -> None:

@@ -31,6 +31,8 @@ FILES: Final[Mapping[str, str]] = {
 """Where the file lies, and what is to be known of changing it there."""
 
 _NRI: Final = ("plugins", "io.containerd.nri.v1.nri")
+_VALIDATES: Final = (2, 2)
+# The first release with the validator of plugins' adjustments.
 _CRI_OF_1: Final = ("plugins", "io.containerd.grpc.v1.cri")
 _CRI_OF_2: Final = ("plugins", "io.containerd.cri.v1.runtime")
 
@@ -67,9 +69,9 @@ def _settings(written: Written, machine: Machine, remark: str) -> RuntimeSetting
     _, main = written.documents[0]
     number = main.get("version", 1)
     is_new = isinstance(number, int) and number >= 3
-    major = _major(machine.runtime_version)
+    release = _release(machine.runtime_version)
     # From 2.0 on both are on by default; 1.7 reads version 2 at most, and has both off.
-    default = True if is_new else (None if major is None else major >= 2)
+    default = True if is_new else (None if release is None else release >= (2, 0))
     cri = _CRI_OF_2 if is_new else _CRI_OF_1
     off = written.get(_NRI, "disable", None if default is None else not default)
     connections = written.get(_NRI, "disable_connections", False)
@@ -83,6 +85,11 @@ def _settings(written: Written, machine: Machine, remark: str) -> RuntimeSetting
         cdi=written.get(cri, "enable_cdi", default),
         cdi_folders=written.get(cri, "cdi_spec_dirs", list(CDI_FOLDERS)),
         timeout_s=written.get(_NRI, "plugin_request_timeout", "2s"),
+        validator=(
+            written.get((*_NRI, "default_validator"), "enable", False)
+            if release is not None and release >= _VALIDATES
+            else None
+        ),
         switch_nri="take it off that list" if listed else "write disable = false",
         switch_cdi="write enable_cdi = true",
         restart=remark or "systemctl restart containerd",
@@ -103,7 +110,7 @@ def _disabled(written: Written) -> Setting | None:
     return None
 
 
-def _major(version: str) -> int | None:
-    """The major number in ``containerd … v2.1.4 …`` or ``containerd 1.7.24``."""
-    found = re.search(r"\bv?(\d+)\.\d+\.\d+", version)
-    return int(found[1]) if found else None
+def _release(version: str) -> tuple[int, int] | None:
+    """Major and minor number in ``containerd … v2.1.4 …`` or ``containerd 1.7.24``."""
+    found = re.search(r"\bv?(\d+)\.(\d+)\.\d+", version)
+    return (int(found[1]), int(found[2])) if found else None

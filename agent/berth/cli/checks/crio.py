@@ -42,6 +42,7 @@ def find_crio(machine: Machine) -> RuntimeSettings | None:
         cdi=Setting(value=True, place=FILE),
         cdi_folders=written.get(_RUNTIME, "cdi_spec_dirs", list(CDI_FOLDERS)),
         timeout_s=written.get(_NRI, "nri_plugin_request_timeout", "2s"),
+        validator=written.get((*_NRI, "default_validator"), "nri_enable_default_validator", False),
         switch_nri="write enable_nri = true",
         switch_cdi="",
         restart="systemctl restart crio",

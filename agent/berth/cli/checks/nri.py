@@ -25,6 +25,9 @@ from berth.runtime.listeners import Occupant, probe_path
 
 TOPIC: Final = "NRI"
 
+ANNOTATION: Final = "required-plugins.noderesource.dev: '[\"berth\"]'"
+"""Of a pod that is to have no container without our plugin; nri-contracts.md §8.3."""
+
 _MEND: Final = "the runtime must be up, with NRI switched on"
 
 
@@ -104,6 +107,7 @@ def _nri_lines(settings: RuntimeSettings, machine: Machine) -> Iterator[Line]:
             mend=f'write [nri] socket = "{socket.value}"',
         )
     yield from _time_line(settings, machine)
+    yield from _validator_line(settings, machine)
 
 
 def _is_needed(machine: Machine) -> bool:
@@ -140,4 +144,19 @@ def _time_line(settings: RuntimeSettings, machine: Machine) -> Iterator[Line]:
         text=f"{settings.timeout_s.place} is {settings.timeout_s.value}: a hook gets "
         f"{max(given_s - 0.5, 0):g} s of [nri] timeout_s = {ours_s:g}",
         mend=f"give the runtime {ours_s + 0.5:g} s or more; {settings.restart}",
+    )
+
+
+def _validator_line(settings: RuntimeSettings, machine: Machine) -> Iterator[Line]:
+    """A pod can ask the runtime to wait for the daemon, where the runtime listens to that."""
+    validator = settings.validator
+    if validator is None or validator.value is True or not _is_needed(machine):
+        return
+    yield Line(
+        topic=TOPIC,
+        level=Level.NOTE,
+        text=f"{validator.place} is off: no pod can ask to wait for berthd, and one that starts "
+        "while it is away gets its NICs late",
+        mend=f"write it as true, and give such pods the annotation {ANNOTATION}; "
+        f"{settings.restart}",
     )

@@ -42,6 +42,8 @@ class RuntimeSettings:
         connections: Whether plugins may connect from outside.
         cdi: Whether CDI devices are given to containers.
         timeout_s: How long an NRI plugin may take for an event.
+        validator: Whether a pod may ask for a plugin without which no container of it is made;
+            ``None`` where the runtime has no such thing, or is not known to.
         switch_nri: How to switch NRI on, in the words of the file.
         switch_cdi: The same for CDI.
         restart: The command that makes it effective.
@@ -55,6 +57,7 @@ class RuntimeSettings:
     cdi: Setting
     cdi_folders: Setting
     timeout_s: Setting
+    validator: Setting | None
     switch_nri: str
     switch_cdi: str
     restart: str

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from berth.cli.checks.machine import Machine
-from berth.cli.checks.nri import check_runtime, check_socket
+from berth.cli.checks.nri import ANNOTATION, check_runtime, check_socket
 from berth.cli.checks.runtime import dotted, seconds
 from berth.config.doors import Door
 from berth.config.nic import NicTable
@@ -25,7 +25,7 @@ CRI_1 = '[plugins."io.containerd.grpc.v1.cri"]'
 CRI_2 = '[plugins."io.containerd.cri.v1.runtime"]'
 V1 = "containerd github.com/containerd/containerd 1.7.24~ds1 1.7.24~ds1-6"
 V2 = "containerd github.com/containerd/containerd/v2 v2.1.4 75cb2b7193e4"
-
+UNASKED = "is off: no pod can ask to wait for berthd"
 
 MOVED = NicTable(groups=(group("fast", name=("ens1f0",)),))
 """NICs that need hooks of the runtime."""
@@ -317,10 +317,59 @@ def test_crio_when_it_says_nothing(tmp_path: Path) -> None:
     """Its defaults are what is needed."""
 
     files = {"/etc/crio/crio.conf": "", "/etc/cdi/": "", "/var/run/cdi/": ""}
+    lines = list(check_runtime(machine_with(tmp_path, files)))
 
-    assert told(check_runtime(machine_with(tmp_path, files))) == [
+    assert [(line.level.value, line.text) for line in lines if line.level.value != "note"] == [
         ("ok", "CRI-O reads /var/run/cdi")
     ]
+    assert f"[crio.nri.default_validator] nri_enable_default_validator {UNASKED}" in lines[0].text
+
+
+@pytest.mark.parametrize(
+    ("version", "written", "noted"),
+    [
+        (V2, "", False),
+        ("containerd github.com/containerd/containerd/v2 v2.2.0 1c4457e", "", True),
+        ("containerd github.com/containerd/containerd/v2 v2.4.2 1c4457e", "enable = false", True),
+        ("containerd github.com/containerd/containerd/v2 v2.4.2 1c4457e", "enable = true", False),
+        ("", "", False),
+    ],
+)
+def test_containerd_that_can_let_pods_wait(
+    tmp_path: Path, version: str, written: str, *, noted: bool
+) -> None:
+    """One that could is named, with the table, the annotation and the command to run."""
+
+    table = NRI.replace("]", ".default_validator]")
+    files = {FILE: f"version = 3\n{table}\n{written}\n"}
+    lines = check_runtime(machine_with(tmp_path, files, runtime_version=version))
+    found = [(line.level.value, line.text, line.mend) for line in lines if UNASKED in line.text]
+
+    assert found == (
+        [
+            (
+                "note",
+                (
+                    f"{FILE}: {table} enable {UNASKED}, "
+                    "and one that starts while it is away gets its NICs late"
+                ),
+                (
+                    f"write it as true, and give such pods the annotation {ANNOTATION}; "
+                    "systemctl restart containerd"
+                ),
+            )
+        ]
+        if noted
+        else []
+    )
+
+
+def test_validator_where_no_hook_moves_a_nic(tmp_path: Path) -> None:
+    """Nobody has to wait for what needs no hook."""
+
+    machine = Machine(config=Config(), root=plant(tmp_path, {"/etc/crio/crio.conf": ""}))
+
+    assert [line for line in check_runtime(machine) if UNASKED in line.text] == []
 
 
 def test_runtime_when_no_file_is_found(tmp_path: Path) -> None:
