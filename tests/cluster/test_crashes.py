@@ -102,6 +102,8 @@ def test_pod_that_asks_for_the_daemon_waits_for_it(site: Site) -> None:
 
     assert ('"berth"' in told, before) == (True, [None])
     assert "net1" in view.links()
+    assert site.log_lines("sandbox was made without the pod's NICs", f"{site.namespace}/pod")
+    assert not site.log_lines("pod had started without its NICs")
 
 
 def test_pod_that_cannot_get_its_nic_late_gets_no_container_either(site: Site) -> None:

@@ -306,6 +306,7 @@ class PodHooks:
         uids = _lacking_of(holders, sandbox, elsewhere=self._older.keys())
         if not uids:
             return True
+        has_begun = bool(self._older[sandbox.id])
         try:
             self._isolation.require_reach(sandbox, holders)
             await self._attach(uids, sandbox, limit_s=LATE_ATTACH_S, decision=Decision())
@@ -317,7 +318,11 @@ class PodHooks:
                 reason=error,
             )
             return False
-        _log.warning("pod had started without its NICs, attached now", pod=sandbox)
+        if has_begun:
+            _log.warning("pod had started without its NICs, attached now", pod=sandbox)
+        else:
+            # The runtime made no container of it, or kubelet asked for none yet.
+            _log.info("sandbox was made without the pod's NICs, attached now", pod=sandbox)
         return True
 
     async def _end_older(self, sandbox: Sandbox, ended: trio.Event) -> None:

@@ -504,12 +504,26 @@ async def test_synchronize_attaches_late(
 ) -> None:
     """A pod that started without us is completed by a task of its own, and told."""
 
-    await hooks.synchronize([sandbox], [])
+    await hooks.synchronize([sandbox], [container(**RUNNING)])
     assert claims.attached == []
     await wait_until(lambda: bool(claims.attached))
 
     assert claims.attached == [((CLAIM.uid,), "s1", LATE_ATTACH_S)]
     assert "pod had started without its NICs" in caplog.text
+
+
+async def test_synchronize_attaches_before_the_first_container(
+    hooks: PodHooks, claims: FakeClaims, sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whose sandbox alone was made without us is completed too, and missed nothing."""
+
+    caplog.set_level("INFO")
+    await hooks.synchronize([sandbox], [])
+    await wait_until(lambda: bool(claims.attached))
+
+    assert claims.attached == [((CLAIM.uid,), "s1", LATE_ATTACH_S)]
+    assert "sandbox was made without the pod's NICs" in caplog.text
+    assert "pod had started" not in caplog.text
 
 
 async def wait_until(condition: Any) -> None:

@@ -353,11 +353,12 @@ async def test_pod_of_a_group_that_started_while_we_were_away_is_completed(
 ) -> None:
     """By a task of its own, and told."""
 
+    caplog.set_level("INFO")
     await hooks.synchronize([sandbox], [])
     await wait_until(lambda: bool(claims.attached))
 
     assert claims.attached == [((CLAIM.uid,), "s1", LATE_ATTACH_S)]
-    assert "pod had started without its NICs" in caplog.text
+    assert "sandbox was made without the pod's NICs" in caplog.text
 
 
 async def test_pods_that_run_and_of_which_nobody_tells_keep_their_own_nics(
