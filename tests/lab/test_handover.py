@@ -77,9 +77,11 @@ def test_ten_pods_start_while_berthd_is_restarted_crashes_and_is_upgraded(site: 
     lives = node.berthd.log_text().split("Starting berthd.service")[1:]
     assert ["claim prepared" in life for life in lives] == [True] * (len(WAVES) + 1)
     warned = site.warnings()
-    if any(OUT_OF_PATIENCE in each for each in warned):
-        pytest.skip(f"SKIPPED FOR WANT OF A QUIET MACHINE: kubelet waits for 20 s: {warned}")
-    assert warned == []
+    late = [each for each in warned if OUT_OF_PATIENCE in each]
+    assert [each for each in warned if each not in late] == []
+    if late:
+        # Kubelet's patience is no setting, and an emulated start takes longer on a busy machine.
+        pytest.skip(f"SKIPPED FOR WANT OF A QUIET MACHINE: kubelet waits for 20 s: {late}")
 
 
 @contextlib.contextmanager

@@ -5,7 +5,8 @@ second. Three things turn that into memory that stays:
 
 - Debian's kernels give huge pages to whoever has 2 MiB of room (``enabled`` is ``always``). A
   thread's stack, of which 12 KiB are used, then becomes 2 MiB once ``khugepaged`` comes by, and so
-  does what Python took for later: 2 to 5 MB came over 50 pods that way.
+  does what Python took for later: 2 to 5 MB came over 50 pods where that was emulated. In the lab,
+  whose kernel is Debian's, no huge pages are left; whether there were any was not looked at.
 - The C library gives threads arenas of their own, whose holes no other thread fills.
 - It learns from a big block that was given back to keep the next ones, of up to 32 MiB.
 
